@@ -7,10 +7,12 @@
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/engine_period.h"
+#include "core/plan/placement.h"
 #include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
 #include "deploy/session/steps_check.h"
+#include "fpga/conv_ce/generator/planned_pace.h"
 
 namespace millrace {
 
@@ -37,23 +39,39 @@ bool has_boards(const Plan& plan) {
 // Longer rings are timed by `rtl --check` alone: it takes seconds for some hundreds of boards.
 constexpr int64_t kMostTimed = 200;
 
-// `boards`: those that count.
-RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t>& boards, CheckedRooms rooms) {
+// All devices of the plan, not checked yet.
+RingCheck unchecked(const Plan& plan, const Graph& graph) {
   RingCheck ring;
+  const Placement placement(plan, graph);
   for (int64_t index = 0; index < plan.devices(); ++index) {
     CheckedDevice& device = ring.devices.emplace_back();
     device.check.index = index;
     device.check.board = item(plan.cluster.devices, index).device;
     const std::optional<std::string> kind = kind_that_is_no_fpga(plan, index);
     device.counts = !kind && computes(plan, index);
-    if (device.counts)
-      boards.push_back(index);
-    else
-      device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
+    if (device.counts) continue;
+    device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
+    if (takes_turns(plan, index)) device.check.planned_seconds = planned_turns_seconds(placement, index);
   }
-  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards, rooms);
-  for (size_t i = 0; i < boards.size(); ++i) item(ring.devices, boards[i]).check = checks[i];
+  return ring;
+}
+
+std::vector<int64_t> boards_of(const RingCheck& ring) {
+  std::vector<int64_t> boards;
+  for (const CheckedDevice& device : ring.devices)
+    if (device.counts) boards.push_back(device.check.index);
+  return boards;
+}
+
+void take(const std::vector<DeviceCheck>& checks, RingCheck& ring) {
+  for (const DeviceCheck& check : checks) item(ring.devices, check.index).check = check;
   ring.pace_ratio = pace_ratio(checks);
+}
+
+// Engines alone.
+RingCheck check_engines_alone(const Plan& plan, const Graph& graph) {
+  RingCheck ring = unchecked(plan, graph);
+  take(check_devices(plan, graph, boards_of(ring), CheckedRooms::kLeast), ring);
   return ring;
 }
 
@@ -77,18 +95,22 @@ int64_t RingCheck::fitting() const {
 }
 
 RingCheck check_ring(const Plan& plan, const Graph& graph) {
-  std::vector<int64_t> boards;
-  RingCheck ring = check_boards(plan, graph, boards, CheckedRooms::kBuilt);
-  if (!ring.pace_ratio) return ring;
-  const std::optional<RingWaiting> waiting = ring_waiting(plan, graph, boards);
-  if (!waiting) return ring;
-  double planned = 0, built = waiting->seconds;
+  RingCheck ring = unchecked(plan, graph);
+  const TimedRing timed = time_ring(plan, graph, boards_of(ring));
+  take(timed.boards, ring);
+  ring.no_waiting = timed.waiting.reason;
+  if (!ring.pace_ratio || !ring.no_waiting.empty()) return ring;
+  ring.waits = timed.waiting.waits;
+  ring.waiting_pace_ratio = 0;
+  if (timed.waiting.stands_still) return ring;
+  double planned = 0, built = timed.waiting.seconds;
   for (const CheckedDevice& device : ring.devices) {
     planned = std::max(planned, device.check.planned_seconds);
-    built = std::max(built, device.check.built_seconds);  // of words off the chip, which the timing does not have
+    // Of words off the chip, which the timing does not have; of what is no board, as planned.
+    built = std::max(built, device.counts ? device.check.built_seconds : device.check.planned_seconds);
   }
   ring.waiting_pace_ratio = planned / built;
-  if (built == waiting->seconds) ring.waits = waiting->waits;
+  if (built > timed.waiting.seconds) ring.waits.reset();
   return ring;
 }
 
@@ -109,9 +131,9 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
       return ring;
     }
     if (plan.purpose != Purpose::kInference && plan.devices() > kMostTimed) {
-      std::vector<int64_t> boards;
-      ring = check_boards(plan, graph, boards, CheckedRooms::kLeast);
+      ring = check_engines_alone(plan, graph);
       ring.timed = false;
+      ring.no_waiting = "the ring is too long to be timed while a plan is made";
       return ring;
     }
     if (plan.purpose != Purpose::kInference) return check_ring(plan, graph);
@@ -127,8 +149,7 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
   if (engine_period_of(plan) <= 0 || plan.purpose == Purpose::kInference || plan.arithmetic.wire != ElementType::kFixed16) return;
   if (!has_boards(plan)) return;
   try {
-    std::vector<int64_t> boards;
-    check_boards(plan, graph, boards, CheckedRooms::kLeast);
+    check_engines_alone(plan, graph);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kMismatch) fail(error.code(), "{}: {}", origin, error.message());
     // Any other is of a ring without hardware, of which there are figures all the same.
@@ -138,7 +159,9 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
 std::string waiting_text(const RingCheck& check) {
   if (!check.timed && check.pace_ratio)
     return "engines alone: whether such a long ring waits for its memories `millrace rtl --check` tells";
-  if (!check.waiting_pace_ratio) return "";
+  if (!check.waiting_pace_ratio) return check.pace_ratio && !check.no_waiting.empty() ? "no waiting_pace_ratio: " + check.no_waiting : "";
+  if (*check.waiting_pace_ratio == 0)
+    return "waiting_pace_ratio 0: the ring stands still" + (check.waits ? "; " + waiting_text(*check.waits) : "");
   return fmt::format("waiting_pace_ratio {:.3f}: the ring's pace with the room of its memories{}", *check.waiting_pace_ratio,
                      check.waits ? "; " + waiting_text(*check.waits) : "");
 }

@@ -28,8 +28,10 @@ struct CheckedDevice {
 struct RingCheck {
   std::vector<CheckedDevice> devices;  // all of the plan
   std::optional<double> pace_ratio;    // nothing where a board is not generated, or there is none
-  // Of the ring with the room that its memories have; nothing where there is no pace_ratio, or devices that are no boards compute too.
+  // Of the ring with the room that its memories have, and all devices that compute: those that are no boards take micro-batches, as
+  // planned. 0 where it stands still.
   std::optional<double> waiting_pace_ratio;
+  std::string no_waiting;             // why there is none; else empty
   std::optional<WaitingPlace> waits;  // what sets it; nothing where no memory is too small
   bool timed = true;                  // false: a ring too long to be timed where a plan is made
   std::string refusal;                // why nothing was checked; empty: all was

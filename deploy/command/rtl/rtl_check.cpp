@@ -53,6 +53,7 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
   json all = {{"devices", devices},
               {"pace_ratio", nullptr},
               {"waiting_pace_ratio", nullptr},
+              {"no_waiting_pace_ratio", ring.no_waiting},
               {"waits", nullptr},
               {"origin", "planned: the plan's cost model; built: modelled as generated; lut: projected"}};
   if (ring.pace_ratio) all["pace_ratio"] = *ring.pace_ratio;

@@ -4,9 +4,10 @@
 //
 // The JSON's keys are a contract: devices[{index, device, generated, reason, planned_multipliers{fp, eb, pg}, built_multipliers{fp, eb,
 // pg}, planned_seconds, built_seconds, slowest, dsp, bram36, uram, lut, fits, lacks, planned{dsp, bram36, uram, lut}, capacity{dsp, bram36,
-// uram, lut}, weights_off_chip{layers, planned_bytes, generated_bram36, streamed,
-// streamed_bytes_per_sample}}], pace_ratio, origin. dsp, bram36, uram and lut are the generated
-// hardware's. pace_ratio is null where a board is not generated, or there is none.
+// uram, lut}, weights_off_chip{layers, planned_bytes, generated_bram36, streamed, streamed_bytes_per_sample}, waits_off_chip{memories,
+// bytes_per_sample, bytes}}], pace_ratio, waiting_pace_ratio, no_waiting_pace_ratio, waits{device, layer, memory, room_samples,
+// enough_samples}, origin. dsp, bram36, uram and lut are the generated hardware's. pace_ratio is null where a board is not generated, or
+// there is none; waiting_pace_ratio likewise, and no_waiting_pace_ratio says why.
 #pragma once
 
 #include "core/documents/plan.h"

@@ -92,11 +92,15 @@ DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
 }
 
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, CheckedRooms rooms) {
-  std::vector<DeviceCheck> checks;
-  if (devices.empty()) return checks;
+  if (devices.empty()) return {};
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
   if (rooms == CheckedRooms::kBuilt) pace.rooms = ring_rooms(placement, pace);
+  return check_devices(placement, devices, pace);
+}
+
+std::vector<DeviceCheck> check_devices(const Placement& placement, std::span<const int64_t> devices, const RingPace& pace) {
+  std::vector<DeviceCheck> checks;
   for (const int64_t device : devices) checks.push_back(checked(placement, device, pace));
   return checks;
 }

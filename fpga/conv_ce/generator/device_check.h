@@ -21,6 +21,9 @@
 
 namespace millrace {
 
+class Placement;
+struct RingPace;  // ring_engines.h
+
 // Multipliers by phase.
 struct PhaseMultipliers {
   int64_t forward = 0;
@@ -63,6 +66,8 @@ enum class CheckedRooms { kBuilt, kLeast };
 // What the ring has in common is found once.
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices,
                                        CheckedRooms rooms = CheckedRooms::kBuilt);
+// For whoever has it.
+std::vector<DeviceCheck> check_devices(const Placement& placement, std::span<const int64_t> devices, const RingPace& pace);
 
 // The built ring's pace as a share of the planned one: the planned seconds of the slowest device over the built seconds of the slowest.
 // Nothing where there is no device, or one of them is not generated.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_design.h"
@@ -12,6 +13,28 @@ namespace millrace {
 double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine) {
   const int64_t rows = engine.phase == Phase::kErrorBack ? node.input_shapes[0].height : node.output.height;
   return 1e-12 * static_cast<double>(engine.picoseconds_per_unit) * static_cast<double>(unit == StreamingUnit::kSample ? 1 : rows);
+}
+
+bool takes_turns(const Plan& plan, int64_t device) {
+  bool some = false;
+  for (const Shard& shard : plan.shards) {
+    if (shard.device != device) continue;
+    for (const PhaseEngine& engine : shard.phases) {
+      if (engine.multipliers > 0 || engine.engine == "conv_ce") return false;
+      some = true;
+    }
+  }
+  return some;
+}
+
+double planned_turns_seconds(const Placement& placement, int64_t device) {
+  const Graph& graph = placement.graph();
+  double seconds = 0;
+  for (const Placement::Piece& piece : placement.on(device)) {
+    const Shard& shard = item(placement.plan().shards, piece.shard);
+    for (const PhaseEngine& engine : shard.phases) seconds += planned_seconds(graph.node(graph.index_of(shard.layer)), shard.unit, engine);
+  }
+  return seconds;
 }
 
 double planned_clock(const Plan& plan, const std::string& board) {

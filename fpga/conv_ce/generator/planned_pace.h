@@ -19,6 +19,11 @@ struct DeviceDesign;
 
 double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine);
 
+// Whether a device's phases and shards take turns on it, as those of GPUs and CPUs do.
+bool takes_turns(const Plan& plan, int64_t device);
+// Of a device that takes turns, as planned, per sample.
+double planned_turns_seconds(const Placement& placement, int64_t device);
+
 // Of a board, as the plan has it; 0: it does not say.
 double planned_clock(const Plan& plan, const std::string& board);
 

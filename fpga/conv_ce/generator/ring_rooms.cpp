@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <set>
 
-#include "core/base/error.h"
 #include "core/plan/placement.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
@@ -14,6 +12,7 @@
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
+#include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
 
@@ -27,19 +26,6 @@ constexpr int64_t kSteps = 64;
 constexpr int64_t kSamplesOnTheirWay = 2;
 // Than the engines' period, that a board's own memory may take for a sample: words that are streamed may leave little of its bandwidth.
 constexpr std::array kLongerPeriods = {1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.075, 1.1, 1.15, 1.25, 1.5, 2.0};
-
-std::vector<DeviceDesign> designs_of(const Placement& placement, const RingPace& pace) {
-  std::set<int64_t> computing;
-  for (const Shard& shard : placement.plan().shards) computing.insert(shard.device);
-  std::vector<DeviceDesign> designs;
-  designs.reserve(computing.size());
-  try {
-    for (const int64_t device : computing) designs.push_back(device_design(placement, device, nullptr, {}, pace));
-  } catch (const Error&) {
-    return {};  // said by whoever generates that device
-  }
-  return designs;
-}
 
 // With its rooms.
 DeviceDesign built(const DeviceDesign& base, const RingRooms& rooms, const Plan& plan) {
@@ -147,17 +133,14 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
   RingPace bare = pace;
   bare.rooms = {};
   if (pace.period_seconds <= 0) return {};
-  const std::vector<DeviceDesign> designs = designs_of(placement, bare);
-  std::vector<PlacedDesign> placed;
-  for (const DeviceDesign& design : designs) {
-    const double clock = planned_clock(plan, design.board);
-    if (clock <= 0 || board_capacity(plan, design.board).bram36 <= 0) return {};
-    placed.push_back({&design, 1 / clock});
-  }
-  if (placed.empty()) return {};
+  const RingDesigns least_room = ring_designs(placement, bare);  // whoever generates a device says why it is not
+  const std::vector<DeviceDesign>& designs = least_room.designs;
+  if (!least_room.reason.empty()) return {};
+  for (const DeviceDesign& design : designs)
+    if (board_capacity(plan, design.board).bram36 <= 0) return {};
   RingRooms rooms;
-  const RingStreams ring(placed);
-  const RowTimes easy = easy_times(ring, placed);
+  const RingStreams ring(least_room.placed);
+  const RowTimes easy = easy_times(ring, least_room.placed);
   for (size_t queue = 0; queue < ring.memories.size(); ++queue) {
     const WaitingMemory& memory = ring.memories[queue];
     if (!memory.waits()) continue;

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <numeric>
+#include <optional>
 
 #include "core/base/check.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
-#include "fpga/conv_ce/generator/device_ports.h"
 #include "fpga/conv_ce/generator/device_top.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
+#include "fpga/conv_ce/generator/stream_links.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 
@@ -29,16 +30,16 @@ constexpr double kErrorSlots = 4, kAdapterSlots = 4;
 
 // Until the pipeline is full and the same happens with every sample, and as many again to count.
 constexpr int64_t kSamples = 16;
+// With a device that takes them: it makes one, and one comes together, each way.
+constexpr int64_t kMicroBatchesOnTheirWay = 4;
 // Than the pace that is kept, when memories are measured: what came as fast would pile up.
 constexpr double kSlightlySlower = 1.0005;
-
-using Ports = std::map<std::string, size_t>;
 
 int64_t banks_of(int bits) { return int64_t{1} << bits; }
 
 class DeviceStreams {
  public:
-  DeviceStreams(const PlacedDesign& placed, RingStreams& ring, Ports& ports)
+  DeviceStreams(const PlacedDesign& placed, RingStreams& ring, StreamsOfPorts& ports)
       : design_(*placed.design), outside_(outside_fifos(design_)), cycle_(placed.cycle_seconds), ring_(ring), ports_(ports) {}
 
   void add() {
@@ -406,42 +407,39 @@ class DeviceStreams {
   std::vector<OutsideFifo> outside_;
   double cycle_;
   RingStreams& ring_;
-  Ports& ports_;
+  StreamsOfPorts& ports_;
   std::vector<MapStreams> maps_;
 };
 
 }  // namespace
 
 RingStreams::RingStreams(const std::vector<PlacedDesign>& designs, bool closed) {
-  std::vector<Ports> ports(designs.size());
-  for (size_t i = 0; i < designs.size(); ++i) DeviceStreams(designs[i], *this, ports[i]).add();
+  std::vector<StreamsOfPorts> ports(designs.size());
   for (size_t i = 0; i < designs.size(); ++i)
-    for (const std::string& input : input_streams(*designs[i].design)) {
-      const bool forward = input.find("error") == std::string::npos;
-      if (forward ? i == 0 : i + 1 == designs.size()) continue;
-      const Ports& there = ports[forward ? i - 1 : i + 1];
-      const bool raw = input == "s_error" && !designs[i].design->shards.back().owner;
-      const std::string name = forward || input.starts_with("s_passing") ? "m" + input.substr(1) : raw ? "m_raw_error" : "m_input_error";
-      const auto found = there.find(name);
-      MILLRACE_CHECK(found != there.end(), "device {} has no stream {}", designs[forward ? i - 1 : i + 1].design->index, name);
-      timing.join(ports[i].at(input), found->second);
-    }
-  source = ports.front().at("s_activation");
+    if (designs[i].design != nullptr) DeviceStreams(designs[i], *this, ports[i]).add();
+  const StreamsOfPorts& last = ports.back();
+  source = link_devices(designs, ports, timing);
   if (!closed) return;
-  const auto scores = ports.back().find("m_activation"), errors = ports.back().find("s_error");
-  if (scores != ports.back().end() && errors != ports.back().end()) timing.host(scores->second, errors->second);
+  const auto scores = last.find("m_activation"), errors = last.find("s_error");
+  if (scores != last.end() && errors != last.end()) timing.host(scores->second, errors->second);
 }
 
 int64_t counted_samples(const std::vector<PlacedDesign>& designs) {
-  int64_t samples = kSamples;
-  for (const PlacedDesign& placed : designs) samples = rounded_up(samples, 2 * placed.design->sample_multiple());
-  return samples;
+  int64_t together = 1, batches = 0, micro_batch = 1;
+  for (const PlacedDesign& placed : designs) {
+    together = std::lcm(together, placed.design != nullptr ? placed.design->sample_multiple() : placed.micro_batch);
+    if (placed.design == nullptr) batches += kMicroBatchesOnTheirWay;
+    micro_batch = std::max(micro_batch, placed.micro_batch);
+  }
+  return rounded_up(std::max(kSamples, 2 * batches * micro_batch), 2 * together);
 }
 
 double engines_seconds(const std::vector<PlacedDesign>& designs) {
   double slowest = 0;
   for (const PlacedDesign& placed : designs)
-    slowest = std::max(slowest, placed.cycle_seconds * static_cast<double>(slowest_stage(device_cycles(*placed.design)).cycles));
+    slowest = std::max(slowest, placed.design != nullptr
+                                    ? placed.cycle_seconds * static_cast<double>(slowest_stage(device_cycles(*placed.design)).cycles)
+                                    : placed.micro_batch_seconds / static_cast<double>(placed.micro_batch));
   return slowest;
 }
 

@@ -6,6 +6,7 @@
 //
 // Streams at the ends are always ready, as in a device's own testbench, unless the ring is closed: then the errors of a sample come once
 // its scores are all out, as the host makes them. Designs point to whoever made them, and may differ from what the generator gives.
+// Devices that are no boards take micro-batches (stream_links.h).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,11 @@
 #include <vector>
 
 #include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_rooms.h"
 #include "fpga/conv_ce/generator/row_timing.h"
 
 namespace millrace {
-
-struct PlacedDesign {
-  const DeviceDesign* design = nullptr;
-  double cycle_seconds = 1;
-};
 
 // What a queue is made of.
 struct WaitingMemory {
@@ -44,9 +41,9 @@ struct RingStreams {
   size_t source = 0;                    // the network's input
 };
 
-// Samples of a run, of which the second half counts: those that share a pass over gradients come whole.
+// Samples of a run, of which the second half counts: those that share a pass over gradients, and micro-batches, come whole.
 int64_t counted_samples(const std::vector<PlacedDesign>& designs);
-// The slowest engine's of all, per sample.
+// The slowest engine's of all, or of a device that takes micro-batches, per sample.
 double engines_seconds(const std::vector<PlacedDesign>& designs);
 // With room for all, and samples that come at the engines' pace: the peaks are what the memories need.
 RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs);

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 
-#include "core/base/check.h"
-#include "core/base/error.h"
 #include "core/plan/placement.h"
-#include "fpga/conv_ce/generator/planned_pace.h"
+#include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
 
@@ -18,48 +16,48 @@ namespace {
 // A ring that loses less waits for nothing.
 constexpr double kNothing = 1.002;
 
+WaitingPlace place_of(const WaitingMemory& memory, double peak_rows) {
+  return {.device = memory.device,
+          .layer = memory.layer,
+          .memory = memory.memory,
+          .room_samples = memory.room_rows / static_cast<double>(memory.sample_rows),
+          .enough_samples = peak_rows / static_cast<double>(memory.sample_rows)};
+}
+
+// Of a ring that stands still: the memory with the smallest share of what would do.
+std::optional<WaitingPlace> smallest_room(const RingStreams& ring, const RowTimes& easy) {
+  std::optional<WaitingPlace> found;
+  for (size_t queue = 0; queue < ring.memories.size() && !easy.stands_still; ++queue) {
+    if (!ring.memories[queue].waits()) continue;
+    const WaitingPlace place = place_of(ring.memories[queue], easy.peak_rows[queue]);
+    if (!found || place.room_samples * found->enough_samples < found->room_samples * place.enough_samples) found = place;
+  }
+  return found;
+}
+
 }  // namespace
 
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
   const RingStreams ring(designs);
   const RowTimes built = ring.timing.run({.samples = counted_samples(designs)});
-  MILLRACE_CHECK(!built.stands_still, "a ring of {} devices stands still for lack of room", designs.size());
-  RingWaiting found{.seconds = built.period, .waits = {}};
+  if (built.stands_still) return {.waits = smallest_room(ring, easy_times(ring, designs)), .stands_still = true};
+  RingWaiting found{.seconds = built.period};
   const auto held = std::ranges::max_element(built.samples_held);
   if (found.seconds <= kNothing * engines_seconds(designs) || held == built.samples_held.end() || *held <= 0) return found;
   const auto queue = static_cast<size_t>(held - built.samples_held.begin());
-  const RowTimes easy = easy_times(ring, designs);
-  const WaitingMemory& memory = ring.memories[queue];
-  found.waits = WaitingPlace{.device = memory.device,
-                             .layer = memory.layer,
-                             .memory = memory.memory,
-                             .room_samples = memory.room_rows / static_cast<double>(memory.sample_rows),
-                             .enough_samples = easy.peak_rows[queue] / static_cast<double>(memory.sample_rows)};
+  found.waits = place_of(ring.memories[queue], easy_times(ring, designs).peak_rows[queue]);
   return found;
 }
 
-std::optional<RingWaiting> ring_waiting(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
-  for (const Shard& shard : plan.shards)
-    if (std::ranges::find(devices, shard.device) == devices.end()) return std::nullopt;
-  if (devices.empty()) return std::nullopt;
+TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
+  if (devices.empty()) return {.boards = {}, .waiting = {.reason = "no board computes"}};
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
   pace.rooms = ring_rooms(placement, pace);
-  std::vector<DeviceDesign> designs;
-  std::vector<PlacedDesign> placed;
-  designs.reserve(devices.size());
-  try {
-    for (const int64_t device : devices) {
-      designs.push_back(device_design(placement, device, nullptr, {}, pace));
-      const double clock = planned_clock(plan, designs.back().board);
-      if (clock <= 0) return std::nullopt;
-      placed.push_back({&designs.back(), 1 / clock});
-    }
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnavailable) throw;
-    return std::nullopt;
-  }
-  return ring_waiting(placed);
+  TimedRing timed{.boards = check_devices(placement, devices, pace), .waiting = {}};
+  const RingDesigns ring = ring_designs(placement, pace);
+  timed.waiting = ring.reason.empty() ? ring_waiting(ring.placed) : RingWaiting{.reason = ring.reason};
+  return timed;
 }
 
 std::string waiting_text(const WaitingPlace& place) {

@@ -8,7 +8,8 @@
 // layer and an average over the whole map make an error only when the whole map is in, and the host's errors follow a sample's last
 // score; where a memory is full by then, FP stands still. Timed row by row (row_timing.h) over all devices at once, from which streams
 // wait for which (ring_streams.h). What a memory would have to hold is the most that is in it when all have room and the ring takes
-// samples at its engines' pace. A pure function of the designs.
+// samples at its engines' pace. Devices between boards that take whole micro-batches hold up both ways as long as they have too few samples
+// for one, and while they make one. A pure function of the designs.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,11 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "fpga/conv_ce/generator/device_check.h"
 
 namespace millrace {
 
-struct PlacedDesign;  // ring_streams.h
+struct PlacedDesign;  // ring_designs.h
 
 // The memory that holds the ring back the most.
 struct WaitingPlace {
@@ -34,12 +36,19 @@ struct WaitingPlace {
 };
 
 struct RingWaiting {
-  double seconds = 0;  // per sample
-  std::optional<WaitingPlace> waits;
+  double seconds = 0;  // per sample; 0: nothing is timed, or nothing moves
+  std::optional<WaitingPlace> waits = {};
+  bool stands_still = false;  // for ever: the memory of `waits` has room for too few samples
+  std::string reason = {};    // why nothing is timed; else empty
 };
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs);
-// Of a plan's devices, in their order; nothing where they are not all that compute, one of them is not generated, or the plan has no clock.
-std::optional<RingWaiting> ring_waiting(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
+
+// The boards `devices` of a plan, and all of it together: memories, whose room is sought by timing the ring, are found once.
+struct TimedRing {
+  std::vector<DeviceCheck> boards;
+  RingWaiting waiting;
+};
+TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
 
 std::string waiting_text(const WaitingPlace& place);
 

@@ -88,6 +88,8 @@ class RowTiming {
   // Errors of a sample follow its last score.
   void host(size_t scores, size_t errors);
 
+  const RowBlocks& blocks_of(size_t stream) const { return streams_[same(stream)].blocks; }
+
   RowTimes run(const RowRun& how) const;
 
  private:

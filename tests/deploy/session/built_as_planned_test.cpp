@@ -10,6 +10,7 @@
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
+#include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
@@ -91,6 +92,32 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
     }
   }
   EXPECT_GT(larger, 0);
+}
+
+// Boards beside a processor, which takes micro-batches: a figure, of a ring whose boards have the room for them.
+TEST(BuiltAsPlanned, MixedRingsHaveTheirPaceWithTheirMemories) {
+  for (const char* cluster : {"zc706x2+cpu", "cpu+zc706x2"}) {
+    const Graph graph(find_model("lenet5"));
+    const std::optional<Plan> plan = planned(graph, cluster);
+    ASSERT_TRUE(plan) << cluster;
+    const RingCheck check = check_ring(*plan, graph);
+    ASSERT_TRUE(check.waiting_pace_ratio) << cluster << ": " << check.no_waiting;
+    EXPECT_EQ(check.no_waiting, "");
+    EXPECT_NEAR(*check.waiting_pace_ratio, 1, 0.02) << cluster << " " << waiting_text(check);
+    for (const CheckedDevice& device : check.devices) EXPECT_GT(device.check.planned_seconds, 0) << cluster;
+  }
+}
+
+TEST(BuiltAsPlanned, RingsWithoutAPaceSayWhy) {
+  const Graph graph(find_model("lenet5"));
+  std::optional<Plan> plan = planned(graph, "zc706x2");
+  ASSERT_TRUE(plan);
+  Shard& shard = plan->shards.front();
+  std::erase_if(shard.phases, [](const PhaseEngine& engine) { return engine.phase == Phase::kParameterGradient; });
+  const RingCheck check = check_ring(*plan, graph);
+  EXPECT_FALSE(check.pace_ratio);
+  EXPECT_FALSE(check.waiting_pace_ratio);
+  EXPECT_NE(check.no_waiting.find("device 0 is not generated: layer conv1: it is not trained"), std::string::npos) << check.no_waiting;
 }
 
 TEST(BuiltAsPlanned, AnEngineThatWasEditedIsNamed) {

@@ -60,10 +60,10 @@ TEST(RingRooms, KeepThePaceWhereThereAreBlocksToSpare) {
   const Plan bare = plan_with(graph, 0), rich = plan_with(graph, 1000);
   const std::vector<int64_t> devices = all_devices(rich);
   const double engines = kPeriod / kTwoHundredMegahertz;
-  EXPECT_GT(ring_waiting(bare, graph, devices)->seconds, 1.5 * engines) << "a plan without blocks";
-  const std::optional<RingWaiting> waiting = ring_waiting(rich, graph, devices);
-  EXPECT_LT(waiting->seconds, 1.01 * engines);
-  EXPECT_FALSE(waiting->waits);
+  EXPECT_GT(time_ring(bare, graph, devices).waiting.seconds, 1.5 * engines) << "a plan without blocks";
+  const RingWaiting waiting = time_ring(rich, graph, devices).waiting;
+  EXPECT_LT(waiting.seconds, 1.01 * engines);
+  EXPECT_FALSE(waiting.waits);
   EXPECT_EQ(pace_ratio(check_devices(rich, graph, devices)), pace_ratio(check_devices(bare, graph, devices)));
 }
 
@@ -74,13 +74,13 @@ TEST(RingRooms, TakeWhatIsThere) {
   const std::vector<int64_t> devices = all_devices(rich);
   const double least = blocks_of(check_devices(bare, graph, devices)), most = blocks_of(check_devices(rich, graph, devices));
   ASSERT_GT(most, least + 4);
-  double before = ring_waiting(bare, graph, devices)->seconds;
+  double before = time_ring(bare, graph, devices).waiting.seconds;
   for (const double part : {0.0, 0.25, 0.5, 0.75, 1.0}) {
     const Plan plan = plan_with(graph, std::ceil(least + part * (most - least)));
     const std::vector<DeviceCheck> checks = check_devices(plan, graph, devices);
     for (const DeviceCheck& check : checks) EXPECT_TRUE(check.fits()) << part << ": " << check.lacks;
     EXPECT_LE(blocks_of(checks), std::ceil(least + part * (most - least)));
-    const double seconds = ring_waiting(plan, graph, devices)->seconds;
+    const double seconds = time_ring(plan, graph, devices).waiting.seconds;
     EXPECT_LE(seconds, 1.001 * before) << part;
     before = seconds;
   }
@@ -100,8 +100,8 @@ TEST(RingRooms, LieOutsideWhereThereAreTooFewBlocks) {
   const Plan none = plan_with(graph, least), fast = plan_with_memory_outside(graph, least, 10e9);
   const std::vector<int64_t> devices = all_devices(none);
   const double engines = kPeriod / kTwoHundredMegahertz;
-  EXPECT_GT(ring_waiting(none, graph, devices)->seconds, 1.5 * engines) << "a board without a memory of its own";
-  EXPECT_LT(ring_waiting(fast, graph, devices)->seconds, 1.01 * engines);
+  EXPECT_GT(time_ring(none, graph, devices).waiting.seconds, 1.5 * engines) << "a board without a memory of its own";
+  EXPECT_LT(time_ring(fast, graph, devices).waiting.seconds, 1.01 * engines);
   for (const DeviceCheck& check : check_devices(fast, graph, devices)) EXPECT_TRUE(check.fits()) << check.lacks;
 
   const DeviceDesign design = device_design(fast, graph, 0, nullptr);

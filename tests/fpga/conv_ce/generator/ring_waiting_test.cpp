@@ -7,8 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
+#include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
 #include "tests/fpga/conv_ce/generator/ring_bench.h"
@@ -142,20 +144,43 @@ TEST(RingWaiting, TakesEveryBoardsClock) {
   EXPECT_NEAR(ring_waiting(boards).seconds, 2 * before, 1e-9 * before);
 }
 
-TEST(RingWaiting, IsOfAllBoardsOfAPlanOrUnknown) {
+TEST(RingWaiting, IsOfAllDevicesOfAPlanOrUnknown) {
   const Network network = residual_blocks_cut();
   const Graph graph(network.model);
   Plan plan = ring_in_time(graph, network.period, 3600, network.cuts);
   const std::vector<DeviceDesign> designs = designs_of(network, 1);
   std::vector<int64_t> devices;
   for (const DeviceDesign& design : designs) devices.push_back(design.index);
-  const std::optional<RingWaiting> waiting = ring_waiting(plan, graph, devices);
-  ASSERT_TRUE(waiting);
-  EXPECT_NEAR(waiting->seconds * kTwoHundredMegahertz, ring_waiting(placed(designs)).seconds, 1e-6);
-  EXPECT_FALSE(ring_waiting(plan, graph, std::span(devices).first(1))) << "others compute too";
-  EXPECT_FALSE(ring_waiting(plan, graph, {}));
+  const TimedRing timed = time_ring(plan, graph, devices);
+  EXPECT_EQ(timed.waiting.reason, "");
+  EXPECT_EQ(std::ssize(timed.boards), std::ssize(devices));
+  EXPECT_NEAR(timed.waiting.seconds * kTwoHundredMegahertz, ring_waiting(placed(designs)).seconds, 1e-6);
+  EXPECT_EQ(time_ring(plan, graph, {}).waiting.reason, "no board computes");
   plan.budgets.clear();
-  EXPECT_FALSE(ring_waiting(plan, graph, devices)) << "without a clock";
+  EXPECT_EQ(ring_designs(Placement(plan, graph), {}).reason, "the plan does not say the clock of vc709");
+}
+
+// A GPU behind, between or before the boards takes micro-batches: with room for as many samples as are on their way the ring keeps the
+// slower one's pace, and with room for a sample nothing moves.
+TEST(RingWaiting, DevicesOfMicroBatchesNeedRoomForThem) {
+  constexpr int64_t kMicroBatch = 4;
+  for (const size_t place : {size_t{0}, size_t{1}, size_t{3}}) {
+    const std::vector<DeviceDesign> easy = designs_of(four_layers_cut(), 24), tight = designs_of(four_layers_cut(), 1);
+    const auto with = [&](const std::vector<DeviceDesign>& designs, double cycles_of_sample) {
+      std::vector<PlacedDesign> ring = placed(designs);
+      ring.insert(ring.begin() + static_cast<int64_t>(place), PlacedDesign::of_micro_batches(kMicroBatch, kMicroBatch * cycles_of_sample));
+      return ring_waiting(ring);
+    };
+    const double engines = engines_cycles(easy);
+    EXPECT_NEAR(with(easy, engines / 2).seconds, engines, 0.02 * engines) << "at place " << place;
+    EXPECT_NEAR(with(easy, 2 * engines).seconds, 2 * engines, 0.02 * engines) << "at place " << place;
+    const RingWaiting still = with(tight, engines / 2);
+    EXPECT_EQ(still.stands_still, place > 0) << "at place " << place;  // before all boards, errors of single samples come back to it
+    if (!still.stands_still) continue;
+    ASSERT_TRUE(still.waits);
+    EXPECT_LT(still.waits->room_samples, kMicroBatch);
+    EXPECT_GE(still.waits->enough_samples, kMicroBatch);
+  }
 }
 
 // The whole ring under Verilator, from score to score.
