@@ -45,8 +45,12 @@ class Interpreter::Machine {
       // The lowest-numbered device whose next action has its inputs.
       for (int64_t d = 0; d < context_.plan.devices() && !moved; ++d) {
         DeviceState& state = item(devices_, d);
-        if (state.next >= state.actions.size() || !ready(d, state.actions[state.next])) continue;
-        perform(d, state.actions[state.next]);
+        if (state.next >= state.actions.size()) continue;
+        const Action& action = state.actions[state.next];
+        if (completes(action)) {
+          if (!ready(d, action)) continue;
+          perform(d, action);
+        }
         ++state.next;
         moved = true;
       }
@@ -66,6 +70,12 @@ class Interpreter::Machine {
     size_t next = 0;
     std::map<int64_t, Memory> memories;  // by s
   };
+
+  // Of a micro-batch taken in chunks of time the last part: sequences are whole here. Forward that is the last steps', back the first.
+  bool completes(const Action& action) const {
+    if (action.chunk < 0) return true;
+    return action.chunk == (action.kind == ActionKind::kForward ? context_.plan.time_chunks - 1 : 0);
+  }
 
   // F waits for what comes from upstream, E for the errors from downstream; on the last device E waits for nothing.
   bool ready(int64_t device, const Action& action) const {

@@ -8,6 +8,7 @@
 //
 // It reads the plan itself (shards, groups, homes, flows), not the compiled segment program, so that the two check
 // each other. A channel used before any flow brought it is an error (kMismatch), never a zero.
+// What a plan takes in chunks of time it does with the last of them: no number is another, and as many elements cross.
 // Arithmetic is the reference device's in fp64 or fp32; sums follow core/plan/flows.h. Learning rate by mini-batch.
 // Limits: no clipping by global norm; no evaluation actions; time and memory grow with the plan, use small networks.
 #pragma once

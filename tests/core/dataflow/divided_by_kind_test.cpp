@@ -274,7 +274,8 @@ TEST(DividedByKind, ChunksOfTimeAreTheInterpretersBits) {
       records += plan.flows[f].stream == Stream::kRecord ? 1 : 0;
       sums += plan.flows[f].stream == Stream::kPartial ? 1 : 0;
     }
-    const auto interpreter = interpreted(at_once, graph, ElementType::kFloat32, draw.steps);
+    const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
+    ASSERT_EQ(interpreter->moved(), interpreted(at_once, graph, ElementType::kFloat32, draw.steps)->moved());
     const auto ring = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
     for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
