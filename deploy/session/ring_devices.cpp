@@ -12,6 +12,7 @@
 #include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/cpu_device.h"
 #include "core/plan/recomputation.h"
+#include "core/plan/time_chunking.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/session/accounting.h"
@@ -54,6 +55,7 @@ namespace {
 std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting, const Catalogue& catalogue) {
   Cluster asked = find_cluster(job.cluster);
   if (!job.strategy.empty()) check_division(strategy_from(job.strategy), graph, asked);
+  check_time_chunks(job.time_chunks, graph);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
   Cluster cluster;
@@ -82,7 +84,8 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt), accounting, graph);
   task.models = models.of_devices;
   account(task, accounting);
-  task.options.time_chunks = job.time_chunks == 0 ? 0 : 1;
+  // Strategy kind counts what a chunk's kernels take; others plan for whole sequences.
+  task.options.time_chunks = job.time_chunks == 0 || task.options.strategy == Strategy::kKind ? job.time_chunks : 1;
   Outcome outcome = job.time_chunks == 0 ? choose_plan(task, {.leave_empty = false}).outcome : make_plan(task);
   if (!outcome.feasible || !outcome.plan)
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);

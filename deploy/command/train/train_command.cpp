@@ -191,6 +191,10 @@ Job job_of(const TrainFlags& flags) {
   if (flags.time_chunks) job.time_chunks = time_chunks_from(*flags.time_chunks);
   if (flags.recompute_asked->count() > 0) job.recompute = flags.recompute;
   take(flags.strategy, job.strategy);
+  // Of strategy kind chunks are what makes two devices work on one layer at once. What is measured or slowed down is whole micro-batches.
+  if (!flags.time_chunks && flags.strategy == name_of(Strategy::kKind) && flags.resume.empty() && flags.job_file.empty() &&
+      flags.times.empty() && flags.pace.empty())
+    job.time_chunks = 0;
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
   // A plan says of how many rings side by side it is one; a run that is resumed has its own number, unless it gets another plan.
@@ -290,7 +294,8 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
         text::kMostBatch);
   not_empty(command
                 ->add_option("--time-chunks", flags->time_chunks,
-                             "take sequences in so many parts, each travelling on when it is done; auto: as plan chooses [1: whole]")
+                             "take sequences in so many parts, each travelling on when done; auto: as plan chooses, with the micro-batch "
+                             "[1: whole; strategy kind: auto]")
                 ->group(how));
   flags->recompute_asked = command->add_flag("--recompute", flags->recompute, kRecomputeHelp)->group(how);
   whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")

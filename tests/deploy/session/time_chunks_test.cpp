@@ -78,6 +78,9 @@ TEST(TimeChunksOfTraining, StrategyKindTakesProductsInThem) {
   EXPECT_EQ(whole.time_chunks, 1);
   EXPECT_LT(mini_batch_seconds(chosen), 0.99 * mini_batch_seconds(whole));
   EXPECT_GT(mini_batch_seconds(chosen), 0);
+  // As many as stated are planned for, too: each has kernels of its own.
+  job.time_chunks = chosen.time_chunks;
+  EXPECT_EQ(text_of(plan_of(graph, job)), text_of(chosen));
 }
 
 // What boards stream, and networks without steps, they take whole.
