@@ -6,8 +6,8 @@
 # AVX2: the tests run once more without AVX-512, as NAME_on_avx2, labelled `avx2` (core/cpu/instruction_set.h).
 # With MILLRACE_UNITY several .cpp of a folder are compiled at once, which takes half the time of a build from nothing; folders whose
 # files use one name for different things say SEPARATE.
-# What runs for moments (documents, pages, generated files; in tests/ everything) is compiled with less optimisation in a release,
-# which takes two thirds of the time: a library says BRIEF.
+# What runs for moments or orders what others compute (documents, pages, commands, training; in tests/ everything) is compiled with less
+# optimisation in a release, which takes half the time: a library says BRIEF.
 # millrace_embedded_modules(LIBRARY FUNCTION): the SystemVerilog sources of this folder's `modules`, by name, as what
 # const std::vector<RtlModule>& millrace::FUNCTION() returns (fpga/common/rtl/rtl_modules.h): a program can write a design anywhere.
 # millrace_declared_kernels(LIBRARY): this folder's kernels.h, of kernels.h.in and one declaration for each make_kernel_for in its sources.
@@ -47,7 +47,7 @@ function(millrace_compile_together TARGET SEPARATE)
   endif()
 endfunction()
 
-set(MILLRACE_BRIEFLY $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+set(MILLRACE_BRIEFLY $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Og>)
 function(millrace_compile_briefly TARGET)
   target_compile_options(${TARGET} PRIVATE ${MILLRACE_BRIEFLY})
 endfunction()
