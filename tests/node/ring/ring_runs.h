@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,7 +91,7 @@ class RingRun {
     TrainingTask task;
     task.job = job;
     task.plan = plan_;
-    task.data = load_data(job.data);
+    task.data = data ? *data : load_data(job.data);
     task.transform.output = plan_.model.input;
     task.graph = std::make_unique<Graph>(plan_.model);
     return task;
@@ -160,6 +161,7 @@ class RingRun {
   }
 
   Job job;
+  std::optional<DataSplit> data;  // instead of the job's
   OpenDevice open_device = [](int64_t) { return make_reference_device(ElementType::kFloat32); };
   TransportSettings settings;
   std::map<int64_t, RankSignals> signals;  // by rank
