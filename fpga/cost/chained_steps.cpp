@@ -15,7 +15,20 @@ bool asks_for_steps(const ShardQuestion& question) {
          std::ranges::all_of(question.blocks, [](const Block& block) { return block.inputs.empty(); });
 }
 
-std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const FpgaResources& board, int64_t bits, std::string* why) {
+KnownRows::Row KnownRows::at(const RecurrentSize& size, const ChainBoard& board, int64_t bits, int64_t samples) {
+  const Key key{size.cells, size.fed_back, size.cell, size.units, size.directions, samples};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  }
+  Row made;
+  made.row = best_row(size, board, 1, static_cast<int>(bits), &made.lack, samples);
+  const std::lock_guard lock(mutex_);
+  return known_.emplace(key, std::move(made)).first->second;
+}
+
+std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const FpgaResources& board, int64_t bits, KnownRows& known,
+                                          std::string* why) {
   const auto& cell = std::get<Recurrent>(question.node->layer.operation);
   if (cell.cell == CellKind::kGru && !cell.reset_after) {
     *why = "is a gru whose reset comes before the product, which walks its state twice a step: set reset_after";
@@ -37,10 +50,9 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
                           .cable_bits_per_second = std::numeric_limits<double>::infinity(),
                           .cable_seconds = 0,
                           .dimensions = board.chains};
-  std::string lack;
-  const auto row =
-      best_row({.cells = cell.hidden, .fed_back = cell.features(), .cell = cell.cell, .units = units, .directions = directions}, chains, 1,
-               static_cast<int>(bits), &lack, samples);
+  const auto [row, lack] =
+      known.at({.cells = cell.hidden, .fed_back = cell.features(), .cell = cell.cell, .units = units, .directions = directions}, chains,
+               bits, samples);
   if (!row) {
     *why = fmt::format("keeps the weights of {} in chained elements, and the board has too little for that: {}",
                        shared ? fmt::format("{} cells' steps", units) : "one direction's steps", lack);

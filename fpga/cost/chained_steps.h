@@ -12,8 +12,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "core/device/cost_model.h"
 #include "fpga/cost/fpga_resources.h"
@@ -33,7 +36,24 @@ struct ChainedSteps {
   double memory_bits = 0;            // of the blocks that hold weights, and of those behind the chains
   double off_chip_bytes = 0;         // what FP leaves for EB, of all micro-batches in flight, and the weights that arrive
 };
+// Rows of chains that were looked for, of one board and width of elements: a search asks for the same few cells on many devices. Thread
+// safe.
+class KnownRows {
+ public:
+  struct Row {
+    std::optional<BoardRow> row;
+    std::string lack;  // where there is none
+  };
+  Row at(const RecurrentSize& size, const ChainBoard& board, int64_t bits, int64_t samples);
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, CellKind, int64_t, int64_t, int64_t>;
+  std::mutex mutex_;
+  std::map<Key, Row> known_;
+};
+
 // None where the board cannot make them: `why` says what is lacking, as the end of a sentence.
-std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const FpgaResources& board, int64_t bits, std::string* why);
+std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const FpgaResources& board, int64_t bits, KnownRows& known,
+                                          std::string* why);
 
 }  // namespace millrace

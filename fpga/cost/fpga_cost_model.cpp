@@ -141,7 +141,7 @@ class FpgaCostModel final : public CostModel {
 
   std::string steps_refusal(const ShardQuestion& question) const override {
     std::string why;
-    static_cast<void>(chained_steps(question, board_, element_bits_, &why));
+    static_cast<void>(chained_steps(question, board_, element_bits_, rows_, &why));
     return why;
   }
 
@@ -193,7 +193,7 @@ class FpgaCostModel final : public CostModel {
   ShardDemand steps_demand(const ShardQuestion& question) const {
     ShardDemand demand;
     std::string why;
-    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, &why);
+    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, rows_, &why);
     if (!steps) {
       demand.amounts[0] = kNoSuchEngine;
       return demand;
@@ -212,7 +212,7 @@ class FpgaCostModel final : public CostModel {
 
   ShardCost steps_cost(const ShardQuestion& question) const {
     std::string why;
-    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, &why);
+    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, rows_, &why);
     if (!steps) fail(ErrorCode::kUsage, "layer \"{}\" on {}: {}", question.node->layer.name, board_.name, why);
     const ShardDemand demand = steps_demand(question);
     ShardCost cost;
@@ -577,7 +577,8 @@ class FpgaCostModel final : public CostModel {
   std::unique_ptr<BlockedEngines> blocked_;        // of plans for inference
   std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
   mutable EngineMemo memo_;                        // of searches
-  int64_t steps_per_pass_;                         // of plans for inference that say so
+  mutable KnownRows rows_;
+  int64_t steps_per_pass_;  // of plans for inference that say so
   std::vector<NamedAmount> capacities_;
 };
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/plan/assemble.h"
@@ -370,13 +373,22 @@ Outcome plan_by_kind(const PlanTask& task) {
   const bool full = task.options.accounting == Accounting::kFull;
   if (full && !task.mini_batch_time)
     fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
+  // Those first whose rings could be fastest: what could not be as fast as the best so far is not timed.
+  std::deque<by_kind::KindSearch> searches;
+  std::vector<std::pair<double, size_t>> periods;
   for (const int64_t micro_batch : by_kind::sizes_to_try(task)) {
-    by_kind::KindSearch search(task, micro_batch);
+    by_kind::KindSearch& search = searches.emplace_back(task, micro_batch);
     const double period = search.solve();
-    if (period == by_kind::kNever) {
-      if (!outcome.feasible) outcome.reason = search.reason();
-      continue;
-    }
+    if (period == by_kind::kNever)
+      outcome.reason = search.reason();
+    else
+      periods.emplace_back(period, searches.size() - 1);
+  }
+  std::ranges::sort(periods);
+  size_t best = 0;
+  for (const auto& [period, index] : periods) {
+    if (outcome.feasible && 1 / period < outcome.summary.images_per_second) break;
+    const by_kind::KindSearch& search = searches[index];
     const bool overlap = task.options.pair_mode == PairMode::kOverlap;
     Plan plan = search.plan(period, overlap ? std::max<int64_t>(1, task.options.time_chunks) : 1);
     if (!overlap) {
@@ -388,7 +400,10 @@ Outcome plan_by_kind(const PlanTask& task) {
     }
     by_kind::Candidate found = by_kind::candidate_of(task, std::move(plan), period);
     if (full && overlap && task.options.time_chunks == 0 && !task.options.recompute) by_kind::choose_chunks(task, search, period, found);
-    if (outcome.feasible && found.summary.images_per_second <= outcome.summary.images_per_second) continue;
+    // Of equals the one that is tried first without such an order.
+    const double gain = outcome.feasible ? found.summary.images_per_second - outcome.summary.images_per_second : 1;
+    if (gain < 0 || (gain == 0 && index > best)) continue;
+    best = index;
     outcome.feasible = true;
     outcome.plan = std::move(found.plan);
     outcome.summary = std::move(found.summary);

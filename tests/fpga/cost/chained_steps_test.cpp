@@ -48,7 +48,8 @@ TEST(ChainedSteps, AreStepsAndLoads) {
   const FpgaResources board = fpga_resources_of(testing_support::vc709(), 16);
   const Asked asked(graph, 4);
   std::string why;
-  const auto steps = chained_steps(asked.question, board, 16, &why);
+  KnownRows known;
+  const auto steps = chained_steps(asked.question, board, 16, known, &why);
   ASSERT_TRUE(steps) << why;
   const BoardRow& row = steps->row;
   const double clock = 200e6;
@@ -85,10 +86,40 @@ TEST(ChainedSteps, DirectionsFollowOneAnother) {
   const Graph one = network({.hidden = 96}, 20), both = network({.hidden = 96, .bidirectional = true}, 20);
   const FpgaResources board = fpga_resources_of(testing_support::vc709(), 16);
   std::string why;
-  const auto single = chained_steps(Asked(one).question, board, 16, &why), two = chained_steps(Asked(both).question, board, 16, &why);
+  KnownRows known;
+  const auto single = chained_steps(Asked(one).question, board, 16, known, &why),
+             two = chained_steps(Asked(both).question, board, 16, known, &why);
   ASSERT_TRUE(single && two) << why;
   EXPECT_EQ(two->row.dsp, single->row.dsp);
   EXPECT_NEAR(two->forward_seconds, 2 * single->forward_seconds, 1e-15);
+}
+
+// Whatever was asked for before: layers, samples that take turns, shares of cells and what does not fit.
+TEST(ChainedSteps, AreTheSameWhenAskedForAgain) {
+  const FpgaResources board = fpga_resources_of(testing_support::vc709(), 16);
+  const Graph graphs[] = {network({.hidden = 96}, 20), network({.hidden = 96, .projection = 24}, 20), network({.hidden = 2048}, 20),
+                          network({.cell = CellKind::kGru, .hidden = 96, .reset_after = true}, 20),
+                          network({.hidden = 96, .bidirectional = true}, 20)};
+  KnownRows known;
+  for (int again = 0; again < 2; ++again)
+    for (const Graph& graph : graphs)
+      for (const int64_t samples : {1, 4})
+        for (const int64_t share : {0, 40}) {
+          Asked asked(graph, samples);
+          if (share > 0) asked.question.units = {0, share};
+          KnownRows none;
+          std::string why, fresh_why;
+          const auto steps = chained_steps(asked.question, board, 16, known, &why);
+          const auto fresh = chained_steps(asked.question, board, 16, none, &fresh_why);
+          EXPECT_EQ(why, fresh_why);
+          ASSERT_EQ(steps.has_value(), fresh.has_value());
+          if (!steps) continue;
+          EXPECT_EQ(steps->row.elements, fresh->row.elements);
+          EXPECT_EQ(steps->row.words, fresh->row.words);
+          EXPECT_EQ(steps->forward_seconds, fresh->forward_seconds);
+          EXPECT_EQ(steps->back_seconds, fresh->back_seconds);
+          EXPECT_EQ(steps->off_chip_bytes, fresh->off_chip_bytes);
+        }
 }
 
 TEST(ChainedSteps, SayWhatIsLacking) {
