@@ -25,13 +25,14 @@
 
 namespace millrace {
 
-// How a search counts the engines of a board, of which each leaves other words of streamed weights empty and takes other memories. A cost
-// is always the engine's own.
+// How a search counts the words of streamed weights, which an engine's lanes leave empty in part, and the memory of engines. A cost is
+// always the engine's own.
 enum class StreamedWords {
-  kFull,      // no word is empty, so a part of a layer never moves more than the whole; memory as the most that any part takes
-  kOfEngine,  // as the smallest engine that keeps the period leaves them
-  kReserved,  // the most of that one, and of any slower or smaller, words and memory
-  kOfFewest,  // those of the engine with the fewest words, of up to twice the tiles of the smallest
+  kFull,      // the fewest that any engine moves, in steps of channels rounded down; memory as the most that any part of a shard takes
+  kLeast,     // the same, with larger engines counted as the least they may take: what does not fit so fits for no shorter period either
+  kReserved,  // as kFull in steps rounded up: what is found moves no more when it is built
+  kOfEngine,  // as kReserved with the words of the engine that moves the fewest: fewer, but a part of a layer may move more than the whole
+  kBuilt,     // as it is built, words and memory: of one shard, whatever a part of it would take
 };
 
 struct ShardQuestion {
@@ -45,6 +46,8 @@ struct ShardQuestion {
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
   StreamedWords streamed_words = StreamedWords::kFull;
+  // Of engines that keep the period the largest of up to so many tiles, as larger_engines() has them; 0: the smallest.
+  int64_t most_tiles = 0;
   int64_t micro_batch = 1;
   int64_t time_chunks = 1;    // parts of a sequence that F and E take one by one, of a layer that can: each a kernel of its own
   bool recompute = false;     // what recurrent layers keep is made again before E (core/plan/recomputation.h), where shards take turns
@@ -76,6 +79,12 @@ struct ShardDemand {
   }
 };
 
+// A shard with an engine that is larger than need be, since it takes less memory.
+struct LargerEngine {
+  int64_t most_tiles = 0;  // as a question says it
+  ShardDemand demand;
+};
+
 struct ShardCost {
   StreamingUnit unit = StreamingUnit::kSample;
   std::vector<PhaseEngine> phases;     // integer picoseconds per unit
@@ -92,6 +101,13 @@ class CostModel {
   virtual std::string device() const = 0;  // the catalogue's short name
   virtual ShardDemand demand_of(const ShardQuestion& question) const = 0;
   virtual ShardCost cost_of(const ShardQuestion& question) const = 0;
+  // Of the same question: every engine after the smallest that takes less memory than all smaller ones, by size; of those that are built
+  // also who leaves fewer words empty. A longer period has no fewer of them, and none takes more memory there, but where parts do not count
+  // (kBuilt). Nothing of devices without a choice.
+  virtual std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const {
+    static_cast<void>(question);
+    return {};
+  }
   // What resources may add up to; at most kMostResources.
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.

@@ -9,6 +9,8 @@ namespace millrace {
 
 namespace {
 
+constexpr int64_t kWidth18 = 36;
+
 class Counter {
  public:
   Counter(const BlockInventory& board, BuiltBlocks& built, PackedBlocks& blocks, double& bits)
@@ -43,18 +45,22 @@ class Counter {
 // No less than it takes, and never less for more bits or lanes: full columns of blocks, a part of one per column and per width of what is
 // left over.
 MemoryBlocks act_ram_blocks(const EngineMemory& memory, const ConvolutionShape& held, double planned_bits) {
-  constexpr double kWidth18 = 36, kDepth18 = 512, kNarrower = 4, kWidthUltra = 72, kFilledUltra = 64, kDepthUltra = 4096;
+  constexpr double kDepth18 = 512, kNarrower = 4, kWidthUltra = 72, kFilledUltra = 64, kDepthUltra = 4096;
   const auto sample = static_cast<double>(memory.input_channels * held.height * held.width * kElementBits);
-  const auto width = static_cast<double>(memory.input_lanes * kElementBits);
+  const auto width = static_cast<double>(act_ram_word_bits(memory.input_lanes));
   const double bits = std::max(sample, std::min(planned_bits, 9e18) + width);
   MemoryBlocks blocks;
-  blocks.bram18 = static_cast<int64_t>(std::ceil(bits / (kWidth18 * kDepth18)) + std::floor(width / kWidth18) + kNarrower);
+  blocks.bram18 =
+      static_cast<int64_t>(std::ceil(bits / (static_cast<double>(kWidth18) * kDepth18)) + kNarrower) + act_ram_columns(memory.input_lanes);
   // Of words that fill columns as well as four channels do.
   blocks.urams = static_cast<int64_t>(std::ceil(bits / (kFilledUltra * kDepthUltra)) + std::ceil(width / kWidthUltra));
   return blocks;
 }
 
 }  // namespace
+
+int64_t act_ram_word_bits(int64_t input_lanes) { return input_lanes * kElementBits; }
+int64_t act_ram_columns(int64_t input_lanes) { return act_ram_word_bits(input_lanes) / kWidth18; }
 
 BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
                          double act_ram_bits, const BlockInventory& board) {

@@ -31,6 +31,11 @@ struct BuiltBlocks {
   std::array<double, kExchangeRates.size()> exchanged{};  // of boards that have UltraRAM
 };
 
+// Halves of a BRAM36 that words of so many lanes take besides what their bits fill.
+int64_t act_ram_columns(int64_t input_lanes);
+// Bits that so many lanes are counted for besides.
+int64_t act_ram_word_bits(int64_t input_lanes);
+
 // `after`: null where it is not known. `act_ram_bits`: planned.
 BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
                          double act_ram_bits, const BlockInventory& board);

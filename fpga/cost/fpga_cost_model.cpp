@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -148,7 +149,96 @@ class FpgaCostModel final : public CostModel {
   ShardDemand demand_of(const ShardQuestion& question) const override {
     if (is_blocked(question)) return blocked_demand(question);
     if (asks_for_steps(question)) return steps_demand(question);
-    const ShardUse use = use_of(question, false);
+    if (question.streamed_words == StreamedWords::kBuilt) return demand_of(question, use_of(question, true));
+    if (question.most_tiles > 0)
+      for (const std::vector<LargerEngine> larger = larger_engines(question); const LargerEngine& engine : std::views::reverse(larger))
+        if (engine.most_tiles <= question.most_tiles) return engine.demand;
+    return demand_of(question, use_of(question, false));
+  }
+
+  std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
+    std::vector<LargerEngine> found;
+    if (!built_ || is_blocked(question) || asks_for_steps(question)) return found;
+    if (question.streamed_words == StreamedWords::kBuilt) return larger_built(question);
+    if (board_.urams > 0) return found;
+    const Searched searched = searched_use(question, false);
+    const ShardUse& smallest = searched.use;
+    if (!smallest.built || !smallest.built->keeps_up) return found;
+    const bool is_least = question.streamed_words == StreamedWords::kLeast;
+    const ShardDemand of_smallest = demand_of(question, smallest);
+    double least = of_smallest.amounts[0] < kNoSuchEngine ? of_smallest.amounts[kOnChipMemory] : kNoSuchEngine;
+    for (EngineMemory& memory : built_->larger_engines(*smallest.built, weights_at(question, smallest), is_least)) {
+      memory.streamed_bytes = smallest.streamed_bytes;
+      // As wide as words can be.
+      const double word_bits = is_least ? 0 : static_cast<double>(act_ram_word_bits(kMostEngineLanes));
+      LargerEngine engine{memory.tiles, demand_with(question, searched, memory, word_bits)};
+      if (engine.demand.amounts[kOnChipMemory] >= least) continue;
+      least = engine.demand.amounts[kOnChipMemory];
+      found.push_back(engine);
+    }
+    return found;
+  }
+
+  ShardCost cost_of(const ShardQuestion& question) const override {
+    if (is_blocked(question)) return blocked_cost(question);
+    if (asks_for_steps(question)) return steps_cost(question);
+    const ShardUse use = use_of(question, true);
+    ShardCost cost;
+    cost.unit = use.shard.unit;
+    const OffChipWords words = words_built(question, use);
+    add_phases(use, words, cost);
+    add_resources(use, words, question, cost);
+    add_buffers(use, cost);
+    cost.act_ram_bits = static_cast<int64_t>(std::min(use.buffers.act_ram.bits + use.buffers.state.bits, 9e18));
+    return cost;
+  }
+
+ private:
+  // With what the special-function unit does.
+  struct Searched {
+    ShardUse use;
+    double lane_logic = 0;
+  };
+
+  // As they are built, of this very shard.
+  std::vector<LargerEngine> larger_built(const ShardQuestion& question) const {
+    std::vector<LargerEngine> found;
+    ShardQuestion of_smallest = question;
+    of_smallest.most_tiles = 0;
+    const Searched searched = searched_use(of_smallest, true);
+    const ShardUse& smallest = searched.use;
+    if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
+    const WeightsAt weights = weights_at(question, smallest);
+    const ShardDemand demand = demand_of(question, smallest);
+    double least = demand.amounts[kOnChipMemory], fewest = demand.seconds;
+    // One engine may have all multipliers of the board.
+    const int64_t most = static_cast<int64_t>(board_.engine_dsps() / board_.dsps_per_mac) / (smallest.engines.count * tile_of(smallest));
+    for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most)) {
+      if (engine.engine.tiles() <= smallest.built->engine.tiles()) continue;
+      LargerEngine larger{engine.engine.tiles(), demand_with(question, searched, built_->memory_of(engine, weights), 0)};
+      const double memory = larger.demand.amounts[kOnChipMemory];
+      if (larger.demand.amounts[0] >= kNoSuchEngine || (memory >= least && larger.demand.seconds >= fewest)) continue;
+      least = std::min(least, memory);
+      fewest = std::min(fewest, larger.demand.seconds);
+      found.push_back(larger);
+    }
+    return found;
+  }
+
+  // With another engine and its memory; the Act-RAM with some bits more.
+  ShardDemand demand_with(const ShardQuestion& question, const Searched& smallest, const EngineMemory& memory, double more_bits) const {
+    ShardUse use = smallest.use;
+    use.built->reserved_tiles = memory.tiles;
+    use.port_cycles = memory.port_cycles;
+    use.streamed_bytes = memory.streamed_bytes;
+    const double act_ram_bits = use.buffers.act_ram.bits + use.buffers.state.bits + more_bits;
+    use.blocks =
+        built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits, {board_.bram36, board_.urams});
+    add_logic(question, smallest.lane_logic, use);
+    return demand_of(question, use);
+  }
+
+  ShardDemand demand_of(const ShardQuestion& question, const ShardUse& use) const {
     ShardDemand demand;
     demand.amounts[0] = use.dsps;
     demand.amounts[1] = use.fabric.luts;
@@ -170,21 +260,6 @@ class FpgaCostModel final : public CostModel {
     return demand;
   }
 
-  ShardCost cost_of(const ShardQuestion& question) const override {
-    if (is_blocked(question)) return blocked_cost(question);
-    if (asks_for_steps(question)) return steps_cost(question);
-    const ShardUse use = use_of(question, true);
-    ShardCost cost;
-    cost.unit = use.shard.unit;
-    const OffChipWords words = words_built(question, use);
-    add_phases(use, words, cost);
-    add_resources(use, words, question, cost);
-    add_buffers(use, cost);
-    cost.act_ram_bits = static_cast<int64_t>(std::min(use.buffers.act_ram.bits + use.buffers.state.bits, 9e18));
-    return cost;
-  }
-
- private:
   bool is_blocked(const ShardQuestion& question) const {
     return blocked_ != nullptr && question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence;
   }
@@ -296,7 +371,9 @@ class FpgaCostModel final : public CostModel {
   }
 
   // Of memory that is built, what it takes, or what a search reserves.
-  ShardUse use_of(const ShardQuestion& question, bool exact) const {
+  ShardUse use_of(const ShardQuestion& question, bool exact) const { return searched_use(question, exact).use; }
+
+  Searched searched_use(const ShardQuestion& question, bool exact) const {
     MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
     if (!(question.period_seconds > 0))
       fail(ErrorCode::kUsage, "layer \"{}\" on {}: engines are sized to a period, and {} seconds is none; it must be above 0",
@@ -333,14 +410,13 @@ class FpgaCostModel final : public CostModel {
     }
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
-      if (larger_engines(question) > 0) use.built->reserved_tiles = std::max(use.built->reserved_tiles, memory.tiles);
       use.port_cycles = memory.port_cycles;
       use.streamed_bytes = memory.streamed_bytes;
       use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
                                 use.buffers.act_ram.bits + use.buffers.state.bits, {board_.bram36, board_.urams});
     }
     add_logic(question, after.lane_logic, use);
-    return use;
+    return {std::move(use), after.lane_logic};
   }
 
   // What is generated, of as many engines as are, and the memory that it takes or, for a search, that is reserved for it.
@@ -373,28 +449,20 @@ class FpgaCostModel final : public CostModel {
     SizedEngine sized{without, {}};
     built_->add_engine(sized.engine);
     if (!sized.engine.keeps_up) return sized;
-    if (weights.off_chip && larger_engines(question) > 0)
-      sized.engine = built_->with_fewest_words(sized.engine, weights, larger_engines(question));
+    if (exact && question.most_tiles > 0) sized.engine = built_->of_size(sized.engine, question.most_tiles);
     sized.memory = exact ? built_->memory_of(sized.engine, weights) : reserved_memory(question, sized.engine, weights);
     return sized;
   }
 
   EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
-    switch (question.streamed_words) {
-      case StreamedWords::kFull: return built_->reserved_for_period(built, weights);
-      // What is reserved looks at some numbers of channels alone, and may be too little between them.
-      case StreamedWords::kReserved: return larger_of(built_->reserved_memory(built, weights), built_->memory_of(built, weights));
-      case StreamedWords::kOfEngine:
-      case StreamedWords::kOfFewest: break;
-    }
-    return built_->reserved_with_fewest_words(built, weights, weights.off_chip ? larger_engines(question) : 1);
-  }
-
-  // Than the smallest that keeps up, an engine whose words are filled better may be; 0: it is not asked for.
-  static int64_t larger_engines(const ShardQuestion& question) {
-    constexpr int64_t kMostLarger = 2;
-    if (question.streamed_words == StreamedWords::kOfFewest) return kMostLarger;
-    return question.streamed_words == StreamedWords::kOfEngine ? 1 : 0;
+    const bool least = question.streamed_words == StreamedWords::kLeast;
+    EngineMemory memory =
+        least && board_.urams <= 0 ? built_->least_for_period(built, weights) : built_->reserved_for_period(built, weights, least);
+    const bool exact = question.streamed_words == StreamedWords::kOfEngine, most = question.streamed_words == StreamedWords::kReserved;
+    memory.streamed_bytes = 0;
+    if (weights.off_chip)
+      memory.streamed_bytes = exact ? built_->fewest_bytes(built, weights) : built_->reserved_bytes(built, weights, most);
+    return memory;
   }
 
   // Of an engine that is built.
@@ -437,7 +505,7 @@ class FpgaCostModel final : public CostModel {
 
   OffChipWords words_searched(const ShardQuestion& question, const ShardUse& use) const {
     OffChipWords words = words_asked(question, use);
-    if (question.streamed_words != StreamedWords::kFull) words.bytes = std::max(words.bytes, use.streamed_bytes);
+    words.bytes = std::max(words.bytes, use.streamed_bytes);
     return words;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <ranges>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -10,6 +12,7 @@
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
+#include "fpga/cost/built_blocks.h"
 
 namespace millrace {
 
@@ -76,6 +79,34 @@ EngineMemory with_margin(EngineMemory memory) {
 int64_t whole_cycles(double seconds, double clock_hz) {
   constexpr double kMostCycles = 4e18;  // stays an int64_t
   return static_cast<int64_t>(std::min(std::floor(seconds * clock_hz + kCycleRounding), kMostCycles));
+}
+
+// Sizes of larger engines that are looked at, in tiles: five significant bits.
+int64_t size_from(int64_t tiles) {
+  int64_t step = 1;
+  while (tiles > 32 * step) step *= 2;
+  return divided_up(tiles, step) * step;
+}
+
+const std::vector<int64_t>& engine_sizes() {
+  static const std::vector<int64_t> sizes = [] {
+    std::vector<int64_t> all;
+    for (int64_t tiles = 1; tiles <= kMostEngineLanes * kMostEngineLanes; tiles = size_from(tiles + 1)) all.push_back(tiles);
+    return all;
+  }();
+  return sizes;
+}
+
+size_t place_of_size(int64_t tiles) {
+  return static_cast<size_t>(std::ranges::lower_bound(engine_sizes(), tiles) - engine_sizes().begin());
+}
+
+// The most input channels that a larger engine's lanes may make of those held: so the Act-RAM does not depend on the engine.
+int64_t most_input_channels(int64_t held) { return held + held / 16; }
+
+// Of block RAM alone: all that depends on the engine, with columns for the width of the Act-RAM.
+int64_t blocks_of_engine(const EngineMemory& memory) {
+  return memory.bram18 + memory.parameters.bram18 + memory.gradients.bram18 + act_ram_columns(memory.input_lanes);
 }
 
 ChannelRange joined(const ChannelRange& a, const ChannelRange& b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
@@ -169,82 +200,94 @@ EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const We
   return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
 }
 
-GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
+GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
   const Layer& layer = *layers_[engine.layer];
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights, larger});
+  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights});
   Reserves& reserves = found->second;
   if (!added) return reserves;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
-  reserves.of_choices.resize(static_cast<size_t>(divided_up(channels, reserves.step)));
-  reserves.of_smallest.resize(reserves.of_choices.size());
+  const auto places = static_cast<size_t>(divided_up(channels, reserves.step));
+  reserves.of_smallest.resize(places);
+  reserves.of_choices.resize(places);
+  reserves.bytes_of_choices.resize(places);
   std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
-  if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(reserves.of_choices.size());
+  if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(places);
   reserves.anywhere = anywhere;
   return reserves;
 }
 
-template <typename MemoryAt>
-GeneratedEngines::Steps GeneratedEngines::steps_of_channels(const Layer& layer, const GeneratedEngine& engine, Reserves& reserves,
-                                                            MemoryAt memory_at) const {
+size_t GeneratedEngines::steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const {
+  const Layer& layer = *layers_[engine.layer];
   const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
-  const auto place = static_cast<size_t>(divided_up(channels, reserves.step) - 1);
+  return static_cast<size_t>(up || engine.held == layer.whole ? divided_up(channels, reserves.step) : channels / reserves.step);
+}
+
+EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, !least);
+  if (steps == 0) return EngineMemory{};
+  const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
-  if (reserves.cycles != engine.cycles_given) {
-    reserves.cycles = engine.cycles_given;
-    reserves.of_channels.clear();
-  }
+  reserves.ask(engine.cycles_given);
   while (reserves.of_channels.size() <= place) {
-    EngineMemory memory = memory_at(reserves.of_channels.size());
+    EngineMemory memory = memory_of_smallest(layer, engine, weights, reserves.of_channels.size(), reserves);
     if (!reserves.of_channels.empty()) memory = larger_of(memory, reserves.of_channels.back());
     reserves.of_channels.push_back(memory);
   }
-  const bool is_whole = reserves.step == engine.lanes;
-  const EngineMemory& most = reserves.of_channels[place];
-  return {.below = place > 0 ? reserves.of_channels[place - 1] : EngineMemory{}, .most = is_whole ? most : with_margin(most)};
+  return least || reserves.step == engine.lanes ? reserves.of_channels[place] : with_margin(reserves.of_channels[place]);
 }
 
-EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const {
+// Of any engine, fast enough or not: between two steps as the part of the upper one's that it holds.
+int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, Reserves& reserves) const {
   const Layer& layer = *layers_[engine.layer];
-  Reserves& reserves = reserves_of(engine, weights, 0);
-  const auto memory_at = [&](size_t place) { return most_memory(layer, engine, weights, place, reserves); };
-  return steps_of_channels(layer, engine, reserves, memory_at).most;
+  const size_t steps = steps_held(engine, reserves, true);
+  std::vector<int64_t>& known = reserves.fewest_blocks;
+  while (known.size() < steps) {
+    int64_t fewest = std::numeric_limits<int64_t>::max();
+    for (const SizedBlocks& choice : choices_at(layer, engine, weights, known.size(), reserves)) fewest = std::min(fewest, choice.bram18);
+    known.push_back(known.empty() ? fewest : std::max(fewest, known.back()));
+  }
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
+  const int64_t all = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const int64_t upper = std::min(static_cast<int64_t>(steps) * reserves.step, all);
+  const int64_t below = steps > 1 ? known[steps - 2] : 0;
+  return std::max(below, known[steps - 1] * channels / upper);
 }
 
-GeneratedEngines::Steps GeneratedEngines::steps_for_period(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
-  const Layer& layer = *layers_[engine.layer];
-  Reserves& reserves = reserves_of(engine, weights, larger);
-  const EngineSurroundings around{.error_back = layer.error_back,
-                                  .lanes = engine.lanes,
-                                  .error_block_rows = layer.error_block_rows,
-                                  .gradient_samples = samples_side_by_side(weights)};
-  return steps_of_channels(layer, engine, reserves, [&](size_t place) {
-    const ConvolutionShape shape = shape_at(layer, place, reserves.step);
-    Fronts& fronts = fronts_of(layer, shape);
-    const std::lock_guard lock(fronts.mutex);
-    EngineFront& front = front_of(fronts, layer, shape);
-    const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
-    if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
-    const EngineFront::Choice smallest = *found;
-    // What follows is the same for all periods that have the same smallest engine.
-    const auto [known, added] = reserves.of_smallest[place].try_emplace(static_cast<size_t>(found - front.found().data()));
-    if (!added) return known->second;
-    const EngineParallelism fewest = fewest_words(front, smallest, shape, layer.error_back, weights, larger, engine.cycles_given);
-    known->second = engine_memory(fewest, shape, around, weights, blocks_anywhere(fewest, shape, around));
-    return known->second;
-  });
+EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  EngineMemory memory = reserved_for_period(engine, weights, true);
+  if (layers_[engine.layer]->whole.groups > 1) return memory;
+  Reserves& reserves = reserves_of(engine, weights);
+  const std::lock_guard lock(reserves.mutex);
+  memory.bram18 += std::max<int64_t>(0, fewest_blocks_of(engine, weights, reserves) - blocks_of_engine(memory));
+  return memory;
 }
 
-EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  return steps_for_period(engine, weights, 1).most;
+EngineMemory GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                                  Reserves& reserves) const {
+  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, shape);
+  const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
+  if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
+  // The same for all periods that have the same smallest engine.
+  const auto [known, added] = reserves.of_smallest[place].try_emplace(static_cast<size_t>(found - front.found().data()));
+  if (!added) return known->second;
+  const EngineParallelism smallest = front.engine(*found);
+  const EngineSurroundings around = surroundings_of(layer, engine, weights);
+  known->second = engine_memory(smallest, shape, around, weights, blocks_anywhere(smallest, shape, around));
+  return known->second;
 }
 
-EngineMemory GeneratedEngines::reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
-  auto [below, most] = steps_for_period(engine, weights, larger);
-  most.streamed_bytes = below.streamed_bytes;
-  most.tiles = below.tiles;
-  return larger_of(most, memory_of(engine, weights));  // as it is built, at least
+EngineSurroundings GeneratedEngines::surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights) {
+  return {.error_back = layer.error_back,
+          .lanes = engine.lanes,
+          .error_block_rows = layer.error_block_rows,
+          .gradient_samples = samples_side_by_side(weights)};
 }
 
 ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, size_t place, int64_t step) const {
@@ -252,35 +295,6 @@ ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, size_t place, in
   const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
   return held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
                                   layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
-}
-
-// Of the engine that keeps the reserves' cycles with (place + 1) steps of channels, and of all smaller ones.
-EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                           Reserves& reserves) const {
-  std::vector<ChoiceMemory>& known = reserves.of_choices[place];
-  const auto keeps_up = std::ranges::partition_point(known, [&](const ChoiceMemory& choice) { return choice.slowest > reserves.cycles; });
-  if (keeps_up != known.end()) return keeps_up->most;
-  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, shape);
-  const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, shape);
-  const EngineFront::Choice* choice = front.smallest(reserves.cycles);
-  const size_t last = choice == nullptr ? front.found().size() - 1 : static_cast<size_t>(choice - front.found().data());
-  const EngineSurroundings around{.error_back = layer.error_back,
-                                  .lanes = engine.lanes,
-                                  .error_block_rows = layer.error_block_rows,
-                                  .gradient_samples = samples_side_by_side(weights)};
-  std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
-  if (known.empty()) known.reserve(last + 1);
-  while (known.size() <= last) {
-    const EngineFront::Choice& next = front.found()[known.size()];
-    const EngineParallelism parallelism = front.engine(next);
-    if (anywhere.size() == known.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
-    EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[known.size()]);
-    if (!known.empty()) memory = larger_of(memory, known.back().most);
-    known.push_back({next.slowest, memory});
-  }
-  return known[last].most;
 }
 
 GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, const ConvolutionShape& held) const {
@@ -307,32 +321,149 @@ std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& la
   return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }
 
-EngineParallelism GeneratedEngines::fewest_words(EngineFront& front, const EngineFront::Choice& smallest, const ConvolutionShape& held,
-                                                 bool error_back, const WeightsAt& weights, int64_t larger, int64_t cycles) const {
-  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
-  EngineParallelism best = front.engine(smallest);
-  if (larger <= 1) return best;
-  double fewest = bytes_per_sample(streams, best, held, error_back);
-  for (const EngineFront::Choice& choice : front.keeping_up(cycles, larger * smallest.tiles())) {
-    const EngineParallelism other = front.engine(choice);
-    const double bytes = bytes_per_sample(streams, other, held, error_back);
-    if (bytes >= fewest) continue;
-    fewest = bytes;
-    best = other;
+std::vector<GeneratedEngines::SizedBlocks> GeneratedEngines::sized_blocks(const Layer& layer, const GeneratedEngine& engine,
+                                                                          const WeightsAt& weights, size_t place,
+                                                                          const Reserves& reserves) const {
+  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, shape);
+  const EngineSurroundings around = surroundings_of(layer, engine, weights);
+  std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
+  std::vector<SizedBlocks> found;
+  for (const EngineFront::Choice& choice : front.choices()) {
+    const EngineParallelism parallelism = front.engine(choice);
+    if (anywhere.size() == found.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
+    const EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[found.size()]);
+    const bool wastes = memory.input_channels > most_input_channels(shape.inputs);
+    found.push_back({choice.slowest, place_of_size(choice.tiles()), blocks_of_engine(memory), memory.port_cycles, wastes});
   }
-  return best;
+  return found;
 }
 
-GeneratedEngine GeneratedEngines::with_fewest_words(GeneratedEngine engine, const WeightsAt& weights, int64_t larger) const {
+const std::vector<GeneratedEngines::SizedBlocks>& GeneratedEngines::choices_at(const Layer& layer, const GeneratedEngine& engine,
+                                                                               const WeightsAt& weights, size_t place,
+                                                                               Reserves& reserves) const {
+  std::vector<SizedBlocks>& choices = reserves.of_choices[place];
+  if (choices.empty()) choices = sized_blocks(layer, engine, weights, place, reserves);
+  return choices;
+}
+
+double GeneratedEngines::fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const {
   const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return 0;
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
   Fronts& fronts = fronts_of(layer, engine.held);
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.held);
-  const EngineFront::Choice smallest = *front.smallest(engine.cycles_given);
-  engine.engine = fewest_words(front, smallest, engine.held, engine.error_back, weights, larger, engine.cycles_given);
-  engine.reserved_tiles = engine.engine.tiles();
-  engine.cycles = engine_cycles(engine.engine, engine.held);
-  return engine;
+  double fewest = bytes_per_sample(streams, engine.engine, engine.held, engine.error_back);
+  for (const EngineFront::Choice& choice : std::views::reverse(front.choices())) {
+    if (choice.slowest > engine.cycles_given) break;
+    fewest = std::min(fewest, bytes_per_sample(streams, front.engine(choice), engine.held, engine.error_back));
+  }
+  return fewest;
+}
+
+double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const WeightsAt& weights, bool above) const {
+  const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return 0;
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, above);
+  if (steps == 0) return 0;
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const std::lock_guard lock(reserves.mutex);
+  reserves.ask(engine.cycles_given);
+  while (reserves.bytes.size() < steps) {
+    double fewest = std::numeric_limits<double>::infinity();
+    const size_t place = reserves.bytes.size();
+    const ConvolutionShape shape = shape_at(layer, place, reserves.step);
+    Fronts& fronts = fronts_of(layer, shape);
+    const std::lock_guard front_lock(fronts.mutex);
+    EngineFront& front = front_of(fronts, layer, shape);
+    const std::span<const EngineFront::Choice> choices = front.choices();
+    std::vector<double>& known = reserves.bytes_of_choices[place];
+    for (size_t c = known.size(); c < choices.size(); ++c)
+      known.push_back(bytes_per_sample(streams, front.engine(choices[c]), shape, layer.error_back));
+    for (size_t c = choices.size(); c-- > 0 && choices[c].slowest <= reserves.cycles;) fewest = std::min(fewest, known[c]);
+    if (!std::isfinite(fewest)) fewest = 0;
+    reserves.bytes.push_back(reserves.bytes.empty() ? fewest : std::max(fewest, reserves.bytes.back()));
+  }
+  return reserves.bytes[steps - 1];
+}
+
+std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return {};
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, !least);
+  if (steps == 0) return {};
+  const size_t place = steps - 1;
+  const std::lock_guard lock(reserves.mutex);
+  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, reserves) : 0;
+  reserves.ask(engine.cycles_given);
+  std::vector<std::vector<FewestBlocks>>& of_sizes = reserves.of_sizes[least ? 1 : 0];
+  while (of_sizes.size() <= place) {
+    const size_t next = of_sizes.size();
+    std::vector<FewestBlocks> fewest_of(engine_sizes().size(), {kNone, kNone});
+    // The smallest first, each larger one faster.
+    for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, next, reserves))) {
+      if (choice.slowest > reserves.cycles) break;
+      FewestBlocks& best = fewest_of[choice.size];
+      const bool keeps_up = choice.port_cycles <= reserves.cycles;
+      // Of as many blocks the smaller engine's.
+      if (keeps_up && (least || !choice.wastes) && choice.bram18 <= best.bram18) best = {choice.bram18, choice.port_cycles};
+    }
+    for (size_t size = 0; size < fewest_of.size(); ++size) {
+      if (size > 0 && fewest_of[size - 1].bram18 <= fewest_of[size].bram18) fewest_of[size] = fewest_of[size - 1];
+    }
+    if (next > 0)
+      for (size_t size = 0; size < fewest_of.size(); ++size) {
+        const FewestBlocks& below = of_sizes.back()[size];
+        fewest_of[size] = {std::max(fewest_of[size].bram18, below.bram18), std::max(fewest_of[size].port_cycles, below.port_cycles)};
+      }
+    of_sizes.push_back(std::move(fewest_of));
+  }
+  std::vector<EngineMemory> found;
+  int64_t fewest = kNone;
+  for (size_t size = 0; size < engine_sizes().size(); ++size) {
+    const FewestBlocks& blocks = of_sizes[place][size];
+    if (blocks.bram18 >= fewest) continue;
+    fewest = blocks.bram18;
+    EngineMemory memory;
+    memory.bram18 = blocks.bram18;
+    memory.port_cycles = least ? 0 : blocks.port_cycles;
+    memory.input_channels = least ? engine.held.inputs : most_input_channels(shape_at(layer, place, reserves.step).inputs);
+    memory.tiles = least && size > 0 ? engine_sizes()[size - 1] + 1 : engine_sizes()[size];
+    // Never fewer than the smallest has.
+    if (least) {
+      memory.tiles = std::max(memory.tiles, engine.engine.tiles());
+      memory.bram18 = std::max(memory.bram18, fewest_blocks);
+    }
+    if (!least && reserves.step != engine.lanes) memory = with_margin(memory);
+    found.push_back(memory);
+  }
+  return found;
+}
+
+std::vector<GeneratedEngine> GeneratedEngines::that_keep_up(const GeneratedEngine& smallest, int64_t most_tiles) const {
+  const Layer& layer = *layers_[smallest.layer];
+  Fronts& fronts = fronts_of(layer, smallest.held);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, smallest.held);
+  std::vector<GeneratedEngine> found;
+  for (const EngineFront::Choice& choice : front.keeping_up(smallest.cycles_given, most_tiles)) {
+    found.push_back(smallest);
+    found.back().engine = front.engine(choice);
+    found.back().reserved_tiles = choice.tiles();
+    found.back().cycles = engine_cycles(found.back().engine, smallest.held);
+  }
+  return found;
+}
+
+GeneratedEngine GeneratedEngines::of_size(GeneratedEngine engine, int64_t most_tiles) const {
+  const std::vector<GeneratedEngine> all = that_keep_up(engine, most_tiles);
+  return all.empty() ? engine : all.back();
 }
 
 std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, std::span<const Block> blocks, double period_seconds,

@@ -13,6 +13,7 @@
 // the graph. Thread safe; fronts are kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "core/graph/graph.h"
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 
 namespace millrace {
@@ -94,18 +96,26 @@ class GeneratedEngines {
   std::optional<GeneratedEngine> without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                 double clock_hz) const;
   void add_engine(GeneratedEngine& built) const;
-  // Of an answer that keeps up: with the engine that moves the fewest bytes to and from the memory outside, of up to `larger` times the
-  // tiles.
-  GeneratedEngine with_fewest_words(GeneratedEngine engine, const WeightsAt& weights, int64_t larger) const;
   // Of an answer that keeps up: as it is built.
   EngineMemory memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
-  // What a search reckons with: as much as that of any part of the shard, and of any longer period. (As far as the ring's streams stay as
-  // wide; of large layers in steps of some channels.)
-  EngineMemory reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const;
-  // Of any part, and of this period alone: a search finds feasible what does not fit for some longer periods, too.
-  EngineMemory reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const;
-  // Likewise of engines with the fewest words, and as much as the very engine takes.
-  EngineMemory reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
+  // What a search reckons with: of this period, as much as that of any part of the shard. (As far as the ring's streams stay as wide; of
+  // large layers in steps of some channels, rounded up.) `least`: rounded down, so that no shorter period takes less.
+  EngineMemory reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
+  // The least, on a board without UltraRAM: its `bram18` no fewer than any engine of so many channels takes.
+  EngineMemory least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // Of an answer that keeps up, on a board without UltraRAM: engines after the smallest that take fewer blocks than all smaller ones, by
+  // their most tiles; what is reserved for them never falls as the shard grows, and never rises as the period does. All their blocks are
+  // `bram18`, those of the Act-RAM's width among them.
+  // `least`: as the least that they may take, so that the smallest engine of a shorter period takes no less than some of them.
+  std::vector<EngineMemory> larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
+  // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
+  double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // Likewise, but never less of a larger shard, or for a shorter period: of large layers in steps of some channels, of the step below or of
+  // the one above.
+  double reserved_bytes(const GeneratedEngine& engine, const WeightsAt& weights, bool above) const;
+  // Of an answer that keeps up: the largest engine of up to so many tiles that keeps up, and all of them.
+  GeneratedEngine of_size(GeneratedEngine engine, int64_t most_tiles) const;
+  std::vector<GeneratedEngine> that_keep_up(const GeneratedEngine& smallest, int64_t most_tiles) const;
   // Null where some layer behind the sum has no hardware.
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
@@ -132,36 +142,53 @@ class GeneratedEngines {
     int64_t lanes;
     int64_t cycles;
   };
-  // By held channels, in steps of so many; made as far as they are asked for. Of a front's first engines: what they take, and the most
-  // that one of them takes.
-  using BlocksByChoice = std::vector<std::vector<int64_t>>;
-  struct ChoiceMemory {
-    int64_t slowest;  // cycles
-    EngineMemory most;
+  // Of an engine of a front. Sizes are those that are looked at.
+  struct SizedBlocks {
+    int64_t slowest = 0;  // cycles
+    size_t size = 0;
+    int64_t bram18 = 0, port_cycles = 0;
+    bool wastes = false;  // more of the Act-RAM than is reserved
   };
+  // Of engines up to a size the fewest; kNone where none keeps up.
+  struct FewestBlocks {
+    int64_t bram18 = 0, port_cycles = 0;
+  };
+  // By held channels, in steps of so many, which are places; found when first asked for.
+  using BlocksByChoice = std::vector<std::vector<int64_t>>;
   struct Reserves {
     std::mutex mutex;
     int64_t step = 1;
-    std::shared_ptr<BlocksByChoice> anywhere;  // whether weights are on chip or not; guarded by the fronts' mutex
-    std::vector<std::vector<ChoiceMemory>> of_choices;
+    std::shared_ptr<BlocksByChoice> anywhere;                 // whether weights are on chip or not; guarded by the fronts' mutex
     std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
-    int64_t cycles = -1;                                      // that were asked for last
-    std::vector<EngineMemory> of_channels;                    // for those: of so many channels, and of fewer
+    std::vector<std::vector<SizedBlocks>> of_choices;
+    std::vector<std::vector<double>> bytes_of_choices;
+    std::vector<int64_t> fewest_blocks;  // of any choice
+    int64_t cycles = -1;                 // that were asked for last; for those, of so many channels, and of fewer:
+    std::vector<EngineMemory> of_channels;
+    std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;  // without engines that waste, and with them
+    std::vector<double> bytes;
+
+    void ask(int64_t asked) {
+      if (cycles == asked) return;
+      cycles = asked;
+      of_channels.clear();
+      for (auto& sizes : of_sizes) sizes.clear();
+      bytes.clear();
+    }
   };
-  using ReservesKey = std::tuple<size_t, size_t, WeightsAt, int64_t>;  // layer, width, and how much larger engines may be; 0: the smallest
-  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
-  // The most that memory_at answers of fewer steps of channels than the engine holds, and of as many.
-  struct Steps {
-    EngineMemory below, most;
-  };
-  template <typename MemoryAt>
-  Steps steps_of_channels(const Layer& layer, const GeneratedEngine& engine, Reserves& reserves, MemoryAt memory_at) const;
-  Steps steps_for_period(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
+  using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
+  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  EngineMemory memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                  Reserves& reserves) const;
+  const std::vector<SizedBlocks>& choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                             Reserves& reserves) const;
+  std::vector<SizedBlocks> sized_blocks(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                        const Reserves& reserves) const;
+  int64_t fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, Reserves& reserves) const;
+  // Whole steps of channels that an engine holds, or as many as hold its channels.
+  size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
+  static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, size_t place, int64_t step) const;
-  EngineParallelism fewest_words(EngineFront& front, const EngineFront::Choice& smallest, const ConvolutionShape& held, bool error_back,
-                                 const WeightsAt& weights, int64_t larger, int64_t cycles) const;
-  EngineMemory most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                           Reserves& reserves) const;
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
   Fronts& fronts_of(const Layer& layer, const ConvolutionShape& held) const;
   EngineFront& front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const;

@@ -190,14 +190,23 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
       best = position;
       least_bits = bits;
     };
-    for (const Progression& run : sets[static_cast<size_t>(d - 1)]) {
-      const Progression part = within(run, first, last);
-      if (part.begin > part.end) continue;
-      consider(part.begin);
-      consider(part.end);
+    const auto consider_from = [&](int64_t nearest) {
+      for (const Progression& run : sets[static_cast<size_t>(d - 1)]) {
+        const Progression part = within(run, nearest, last);
+        if (part.begin > part.end) continue;
+        consider(part.begin);
+        consider(part.end);
+      }
+    };
+    consider_from(first);
+    // What fits within a longer stretch may be undecided alone.
+    if (best < 0 && segments_->any_undecided()) {
+      Storage relaxed = storage;
+      relaxed.undecided_fits = true;
+      consider_from(segments_->reach_back(d, end, periods.compute, relaxed));
     }
     if (best < 0) {
-      MILLRACE_CHECK(segments_->may_shrink(), "a feasible prefix has no feasible start");
+      MILLRACE_CHECK(segments_->any_undecided(), "a feasible prefix has no feasible start");
       return std::nullopt;
     }
     cuts[static_cast<size_t>(d - 1)] = best;

@@ -220,16 +220,16 @@ void add_origins(const Plan& plan, std::vector<std::string>& sentences) {
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
+  const bool proven = bound_is_proven(*outcome.plan);
   if (summary.optimality_gap > 1e-6)
-    sentences.push_back(fmt::format("at most {:.4g} {}/s are possible {}; the plan is {:.2f}% below that bound",
-                                    summary.lower_bound_images_per_second, sample_word(*task.graph).many, bound_counts(*outcome.plan),
-                                    100 * summary.optimality_gap));
+    sentences.push_back(fmt::format("{} {:.4g} {}/s {} {}; the plan is {:.2f}% below that bound", proven ? "at most" : "cuts for more than",
+                                    summary.lower_bound_images_per_second, sample_word(*task.graph).many,
+                                    proven ? "are possible" : "are ruled out", bound_counts(*outcome.plan), 100 * summary.optimality_gap));
   else
-    sentences.push_back(bound_is_proven(*outcome.plan)
-                            ? "no other cuts are faster in this model: the plan meets its lower bound"
-                            : fmt::format("no faster cuts found {}: the plan meets the search's bound, which may "
-                                          "leave out faster ones whose engines take less memory",
-                                          bound_counts(*outcome.plan)));
+    sentences.push_back(proven ? "no other cuts are faster in this model: the plan meets its lower bound"
+                               : fmt::format("no faster cuts found {}: the plan meets the search's bound, which "
+                                             "counts some memories above what is built",
+                                             bound_counts(*outcome.plan)));
   sentences.push_back(memory_text(summary));
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,8 +33,11 @@ constexpr int64_t kMostPlaces = 4;
 constexpr double kWorthAnother = 1e-9;
 constexpr double kWorthSharing = 1e-3;
 constexpr double kSurelyFaster = 0.01;
-// By how much a plan is slower than its search promised where other counts of words off chip are tried.
+// By how much a plan is slower than its search promised where others are tried.
 constexpr double kWorthCounting = 1e-4;
+// By how much longer periods are tried then, and which part of the loss at least.
+constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
+constexpr double kLeastPart = 8;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
 constexpr int64_t kMostTogether = 65'536;
 // Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
@@ -107,31 +111,48 @@ struct Attempt {
   RingSolution solution;
 };
 
+// For what no cuts can keep: with larger engines counted as the least that they may take.
+PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
+  PlanTask least = task;
+  least.options.allow_empty = allow_empty;
+  least.options.streamed_words = StreamedWords::kLeast;
+  return least;
+}
+
 // Every device has work, unless leaving some without is faster, or the only way.
 std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
   auto busy = std::make_unique<Attempt>(task, micro_batch);
   busy->solution = busy->solver.solve();
   const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
-  if (task.options.allow_empty || ordered || task.models.size() < 2) return busy;
-  if (busy->solution.feasible && task.models.size() > kLongRing) return busy;
+  const bool all_work = task.options.allow_empty || ordered || task.models.size() < 2;
+  const bool known = busy->solution.feasible && task.models.size() > kLongRing;
+  const Attempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
+  const auto with_bound = [&](std::unique_ptr<Attempt> attempt) {
+    RingSolution& solution = attempt->solution;
+    if (least.solver.counts_engines() && solution.feasible) solution.lower_bound = least.solver.longest_ruled_out(solution.lower_bound);
+    return attempt;
+  };
+  if (all_work || known) return with_bound(std::move(busy));
   PlanTask relaxed = task;
   relaxed.options.allow_empty = true;
-  auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
   if (!busy->solution.feasible) {
+    auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
     idle->solution = idle->solver.solve();
-    return idle->solution.feasible ? std::move(idle) : std::move(busy);
+    return idle->solution.feasible ? with_bound(std::move(idle)) : std::move(busy);
   }
   // As close as the bisections come, else as close as matters.
   for (const double closer : {1e-9, kWorthEmptyDevices}) {
     const double shorter = busy->solution.period / (1 + closer);
-    if (!idle->solver.rules_out(shorter)) continue;
+    if (!least.solver.rules_out(shorter)) continue;
     busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
     return busy;
   }
+  auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
   idle->solution = idle->solver.solve();
-  if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices)) return idle;
+  if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices))
+    return with_bound(std::move(idle));
   busy->solution.lower_bound = std::min(busy->solution.lower_bound, idle->solution.lower_bound);
-  return busy;
+  return with_bound(std::move(busy));
 }
 
 // What a search for plans found out beside them.
@@ -157,9 +178,8 @@ int64_t remote_elements(const Plan& plan) {
 }
 
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period) {
-  PlanTask relaxed = task;
-  relaxed.options.allow_empty = true;
-  return RingSolver(relaxed, micro_batch).rules_out(period);
+  const PlanTask least = with_least_engines(task, true);
+  return RingSolver(least, micro_batch).rules_out(period);
 }
 
 bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
@@ -186,9 +206,11 @@ bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double per
   return std::ranges::any_of(sizes, [&](int64_t size) { return !cuts_rule_out(task, size, period); });
 }
 
-Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound) {
+// Of another solution than the attempt's own.
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, const RingSolution& solution,
+                       double lower_bound) {
   const int64_t chunks = std::max<int64_t>(1, task.options.time_chunks);
-  Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, attempt->solution, chunks), .summary = {}};
+  Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, solution, chunks), .summary = {}};
   candidate.plan.lower_bound_seconds_per_image = lower_bound;
   candidate.summary = summarize(candidate.plan, *task.graph);
   candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
@@ -196,30 +218,43 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt
   return candidate;
 }
 
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound) {
+  return candidate_of(task, attempt, attempt->solution, lower_bound);
+}
+
 // What is built, not what a search reserved.
 bool fits_devices(const Candidate& candidate) {
   return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
 }
 
-// The fastest between updates with so many samples to a micro-batch. Searches leave out what words off chip leave empty, so that they bound
-// every plan, and reserve memory for some numbers of channels; where that makes the plan slower than its search promised, or larger than a
-// device, searches that count what is built are asked for a better one. Nothing where none fits.
-std::optional<Candidate> fastest_of(const PlanTask& task, std::shared_ptr<const Attempt> attempt) {
+// The fastest between updates with so many samples to a micro-batch. A search counts the fewest words that any engine moves and reserves
+// memory for some numbers of channels; where the plan, as it is built, is slower than that promised, or larger than a device, cuts for
+// slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt) {
   const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
-  const int64_t micro_batch = attempt->solver.micro_batch();
   Candidate found = candidate_of(task, attempt, bound);
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
   std::optional<Candidate> fastest;
-  if (fits_devices(found)) fastest = std::move(found);
-  for (const StreamedWords counted : {StreamedWords::kOfEngine, StreamedWords::kReserved, StreamedWords::kOfFewest}) {
-    if (fastest && (task.models.size() > kLongRing || fastest->summary.seconds_per_image <= promised * (1 + kWorthCounting))) break;
-    PlanTask counting = task;
-    counting.options.streamed_words = counted;
-    attempt = best_attempt(counting, micro_batch);
-    if (!attempt->solution.feasible) continue;
-    Candidate other = candidate_of(counting, attempt, bound);
-    const bool faster = !fastest || other.summary.seconds_per_image < fastest->summary.seconds_per_image;
-    if (faster && fits_devices(other)) fastest = std::move(other);
+  const auto consider = [&](Candidate candidate) {
+    const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
+    if (faster && fits_devices(candidate)) fastest = std::move(candidate);
+  };
+  const auto slower = [&] { return fastest ? fastest->summary.seconds_per_image / promised - 1 : std::numeric_limits<double>::infinity(); };
+  consider(std::move(found));
+  std::vector<std::shared_ptr<const Attempt>> searches{attempt};
+  for (const double by : kSlower) {
+    if (slower() <= std::max(kWorthCounting, by) || (fastest && task.models.size() > kLongRing)) break;
+    if (fastest && by > 0 && by < slower() / kLeastPart) continue;
+    if (searches.size() == 1)
+      for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine}) {
+        PlanTask counting = attempt->task;
+        counting.options.streamed_words = words;
+        searches.push_back(std::make_shared<const Attempt>(std::move(counting), attempt->solver.micro_batch()));
+      }
+    for (const std::shared_ptr<const Attempt>& search : searches) {
+      const RingSolution solution = search->solver.solve_within(promised * (1 + by));
+      if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
+    }
   }
   return fastest;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -65,13 +66,16 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
     const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
     const bool off_chip = solver.segments().off_chip(d, from, to);
-    const std::vector<int64_t> streamed = solver.segments().streamed(d, from, to, solution.compute_period, solution.least_room);
+    const SegmentLoads& segments = solver.segments();
+    std::optional<ShardWays> ways;
+    if (segments.builds(d)) ways = segments.built_ways(d, from, to, solution.compute_period, solution.period);
+    if (!ways) ways = segments.ways(d, from, to, solution.compute_period, solution.least_room);
     double shared = 0;
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
       ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
-      solver.segments().place_weights(d, g, streamed, off_chip, question);
+      solver.segments().place_weights(d, g, *ways, off_chip, question);
       if (!chunked.empty() && chunked[static_cast<size_t>(d)].contains(shards[next].layer)) question.time_chunks = time_chunks;
       const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];

@@ -171,13 +171,13 @@ void RingSolver::add_stored(int64_t d, int64_t from, int64_t to, double period, 
   const NamedAmount& memory = model.capacities()[model.parameter_memory()];
   HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
   const bool off_chip = segments_.off_chip(d, from, to);
-  const std::vector<int64_t> streamed = segments_.streamed(d, from, to, period, least_room);
+  const ShardWays ways = segments_.ways(d, from, to, period, least_room);
   double shared = 0;
   for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
     const int64_t end = std::min(to, chain_.end_of(g));
     const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
     ShardQuestion question = segments_.question(d, g, end, period, blocks);
-    segments_.place_weights(d, g, streamed, off_chip, question);
+    segments_.place_weights(d, g, ways, off_chip, question);
     const ShardDemand demand = segments_.demand_of(d, question);
     device.fixed += demand.amounts[model.parameter_memory()] - std::min(shared, demand.shared);
     shared = std::max(shared, demand.shared);
@@ -228,20 +228,7 @@ std::optional<Homes> RingSolver::best_homes(const HomeProblem& problem, const st
   return place_homes(problem, high);
 }
 
-// Searches take what fits for what fits wherever a stretch begins later, which is not so where demands may shrink.
-bool RingSolver::all_fit(const std::vector<int64_t>& cuts, double period) const {
-  SegmentLoads::Found found(segments_);
-  int64_t from = 0;
-  for (int64_t d = 0; d < segments_.devices(); ++d) {
-    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
-    if (from < to && !segments_.fits(d, from, to, period, anywhere(), &found)) return false;
-    from = to;
-  }
-  return true;
-}
-
 std::optional<RingSolution> RingSolver::solution_of(std::vector<int64_t> cuts, const Periods& periods) const {
-  if (segments_.may_shrink() && !all_fit(cuts, periods.compute)) return std::nullopt;
   RingSolution solution;
   std::optional<Homes> homes;
   for (const bool least_room : {false, true}) {
@@ -421,9 +408,39 @@ Storage RingSolver::anywhere() const {
   return {.parameters = never, .spared_off_chip = never};
 }
 
+bool RingSolver::counts_engines() const {
+  for (int64_t d = 0; d < segments_.devices(); ++d)
+    if (segments_.enlarges(d)) return true;
+  return false;
+}
+
+double RingSolver::longest_ruled_out(double period) const {
+  constexpr double kCloseEnough = 1e-4;
+  Storage storage = anywhere();
+  storage.undecided_fits = true;
+  const auto impossible = [&](double at) { return !search_.feasible({at, at}, storage); };
+  double high = period, low = 0;
+  if (impossible(period)) return period;
+  for (double left = 0.999; low == 0 && high > kShortestPeriod; left = std::max(1 - 4 * (1 - left), left / 4))
+    if (const double at = period * left; impossible(at)) {
+      low = at;
+    } else {
+      high = at;
+    }
+  while (low > 0 && high - low > kCloseEnough * high) {
+    const double middle = low + (high - low) / 2;
+    (impossible(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+RingSolution RingSolver::solve_within(double period) const { return solution_at({period, period}, anywhere()).value_or(RingSolution{}); }
+
 bool RingSolver::rules_out(double period) const {
   const Periods periods{period, period};
-  if (!search_.feasible(periods, anywhere())) return true;
+  Storage storage = anywhere();
+  storage.undecided_fits = true;
+  if (!search_.feasible(periods, storage)) return true;
   if (task_->options.balance == Balance::kNever || !joint_.some_move()) return false;
   for (const int64_t cells : {24, 96}) {
     const JointAnswer::Verdict verdict = joint_.at(periods, cells).verdict;

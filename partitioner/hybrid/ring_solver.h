@@ -66,6 +66,12 @@ class RingSolver {
   RingSolver& operator=(const RingSolver&) = delete;
 
   RingSolution solve(Effort effort = Effort::kThorough) const;
+  // Whether engines are counted in several sizes, where memory is short.
+  bool counts_engines() const;
+  // The longest period, up to this one, that cuts are shown not to keep, whatever homes are; to some 0.01%.
+  double longest_ruled_out(double period) const;
+  // Any cuts and homes that keep a period, if some are found at once.
+  RingSolution solve_within(double period) const;
   // Shows, without solving it all, that no cuts and homes keep the period. False proves nothing.
   bool rules_out(double period) const;
 
@@ -88,7 +94,6 @@ class RingSolver {
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
-  bool all_fit(const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_of(std::vector<int64_t> cuts, const Periods& periods) const;
   std::optional<RingSolution> solution_as_kept(const ExhaustiveAnswer& answer, const Periods& periods) const;
   class JointBisection;

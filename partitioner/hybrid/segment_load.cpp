@@ -95,8 +95,10 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
     off_chip_.push_back(task.options.off_chip.contains(chain.head_of(g).layer.name));
   }
-  for (const CostModel* model : task.models)
+  for (const CostModel* model : task.models) {
     chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());
+    enlarges_.push_back(model->dedicated_engines() && task.options.accounting == Accounting::kFull);
+  }
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
 }
 
@@ -150,7 +152,8 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
 }
 
 ShardLoad SegmentLoads::load(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
-  ShardLoad load{.group = group, .from = from, .to = to, .beside = shard(device, group, from, to, period, off_chip), .streamed = {}};
+  ShardLoad load{
+      .group = group, .from = from, .to = to, .beside = shard(device, group, from, to, period, off_chip), .others = {}, .larger = {}};
   // What has no engine that is built may be stored elsewhere.
   load.may_stream = chooses(device, group) && load.beside.parameters == 0;
   return load;
@@ -159,33 +162,79 @@ ShardLoad SegmentLoads::load(int64_t device, int64_t group, int64_t from, int64_
 ShardDemand SegmentLoads::streamed_demand(int64_t device, const ShardLoad& shard, double period) const {
   const BlockList blocks = chain_->blocks(shard.group, shard.from, shard.to);
   ShardQuestion asked = question(device, shard.group, shard.to, period, blocks);
-  place_weights(device, shard.group, {shard.group}, false, asked);
-  ShardDemand demand = demand_of(device, asked);
-  demand.seconds = std::max(demand.seconds, shard.beside.seconds);
+  place_weights(device, shard.group, {{shard.group, true}}, false, asked);
+  return no_less_than(device, shard.beside, demand_of(device, asked));
+}
+
+// But for the memory that holds parameters.
+ShardDemand SegmentLoads::no_less_than(int64_t device, const ShardDemand& least, ShardDemand demand) const {
+  demand.seconds = std::max(demand.seconds, least.seconds);
   for (size_t i = 0; i < demand.amounts.size(); ++i)
-    if (!model(device).holds_parameters(i)) demand.amounts[i] = std::max(demand.amounts[i], shard.beside.amounts[i]);
+    if (!model(device).holds_parameters(i)) demand.amounts[i] = std::max(demand.amounts[i], least.amounts[i]);
   return demand;
 }
 
-std::vector<int64_t> SegmentLoads::streamed(int64_t device, int64_t from, int64_t to, double period, bool least_room) const {
+std::vector<ShardLoad::Other> SegmentLoads::larger_engines(int64_t device, const ShardLoad& shard, double period) const {
+  std::vector<ShardLoad::Other> found;
+  const BlockList blocks = chain_->blocks(shard.group, shard.from, shard.to);
+  ShardQuestion asked = question(device, shard.group, shard.to, period, blocks);
+  for (const bool streams : {false, true}) {
+    if (streams && !shard.may_stream) break;
+    place_weights(device, shard.group, {{shard.group, streams}}, false, asked);
+    for (const LargerEngine& larger : model(device).larger_engines(asked))
+      found.push_back({{shard.group, streams, larger.most_tiles}, no_less_than(device, shard.beside, larger.demand)});
+  }
+  return found;
+}
+
+ShardWays SegmentLoads::ways(int64_t device, int64_t from, int64_t to, double period, bool least_room) const {
   // What may be stored elsewhere is at home if there is room.
   for (const bool parameters : {true, false}) {
     StretchLoad stretch(*this, device, period, {.parameters = parameters});
     bool choice = false;
     for (int64_t g = from < to ? chain_->group_at(from) : chain_->groups(); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
-      choice = choice || chooses(device, g);
+      choice = choice || chooses(device, g) || enlarges(device);
       stretch.add(load(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period));
     }
     if (!choice) break;
-    if (std::optional<std::vector<int64_t>> groups = stretch.streamed(least_room)) return *std::move(groups);
+    if (std::optional<ShardWays> ways = stretch.ways(least_room)) return *std::move(ways);
   }
   return {};
 }
 
-void SegmentLoads::place_weights(int64_t device, int64_t group, const std::vector<int64_t>& streamed, bool off_chip,
-                                 ShardQuestion& question) const {
+std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period) const {
+  StretchLoad within_period(*this, device, period, {});
+  StretchLoad whatever(*this, device, period, {}, std::numeric_limits<double>::max());
+  for (int64_t g = from < to ? chain_->group_at(from) : chain_->groups(); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
+    const int64_t begin = std::max(from, chain_->begin_of(g)), end = std::min(to, chain_->end_of(g));
+    const BlockList blocks = chain_->blocks(g, begin, end);
+    ShardQuestion asked = exact_question(device, g, end, period, ring_period, blocks);
+    asked.streamed_words = StreamedWords::kBuilt;
+    place_weights(device, g, {}, false, asked);
+    ShardLoad shard{.group = g, .from = begin, .to = end, .beside = demand_of(device, asked), .others = {}, .larger = {}};
+    shard.may_stream = chooses(device, g) && shard.beside.parameters == 0;
+    shard.others = std::make_shared<std::vector<ShardLoad::Other>>();
+    shard.larger = std::make_shared<std::vector<ShardLoad::Other>>();
+    for (const bool streams : {false, true}) {
+      if (streams && !shard.may_stream) break;
+      place_weights(device, g, {{g, streams}}, false, asked);
+      if (streams) shard.others->push_back({{g, true}, demand_of(device, asked)});
+      for (const LargerEngine& larger : model(device).larger_engines(asked))
+        shard.larger->push_back({{g, streams, larger.most_tiles}, larger.demand});
+    }
+    within_period.add(shard);
+    whatever.add(shard);
+  }
+  if (std::optional<ShardWays> ways = within_period.ways(false)) return ways;
+  return whatever.fastest();
+}
+
+void SegmentLoads::place_weights(int64_t device, int64_t group, const ShardWays& ways, bool off_chip, ShardQuestion& question) const {
+  const auto way = std::ranges::lower_bound(ways, group, {}, &ShardWay::group);
+  const bool named = way != ways.end() && way->group == group;
+  question.most_tiles = named ? way->most_tiles : 0;
   if (chooses(device, group)) {
-    question.off_chip = std::ranges::binary_search(streamed, group);
+    question.off_chip = named && way->streams;
     question.on_chip = !question.off_chip;
   }
   question.off_chip = question.off_chip || off_chip;

@@ -20,7 +20,9 @@
 // Borrows the task's graph and cost models. Immutable, thread safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,7 @@ struct Storage {
   bool parameters = false;       // count the stretch's own parameters
   double share = 1;              // of the parameter memory that may be used
   bool spared_off_chip = false;  // do not count those of a stretch that keeps all its weights off chip
+  bool undecided_fits = false;   // a stretch that nobody shows not to fit counts as one that does
 };
 
 struct Overrun {
@@ -41,12 +44,26 @@ struct Overrun {
   double missing = 0;
 };
 
+// How a device holds a shard that leaves it a choice.
+struct ShardWay {
+  int64_t group = 0;
+  bool streams = false;    // its weights come from the device's own memory
+  int64_t most_tiles = 0;  // as ShardQuestion has it
+  bool operator==(const ShardWay&) const = default;
+};
+using ShardWays = std::vector<ShardWay>;  // by group; those that are not named have the smallest engine, with the weights beside it
+
 // Units of one group, on a device and within a period.
 struct ShardLoad {
+  struct Other {
+    ShardWay way;
+    ShardDemand demand;
+  };
   int64_t group = 0, from = 0, to = 0;
-  ShardDemand beside;                   // where the device keeps the weights, on chip if it may choose
-  bool may_stream = false;              // the device may choose, and keeps them nowhere else
-  std::optional<ShardDemand> streamed;  // when it was asked for
+  ShardDemand beside;       // where the device keeps the weights, on chip if it may choose, with the smallest engine
+  bool may_stream = false;  // the device may choose, and keeps them nowhere else
+  // When they were asked for: with streamed weights, and with larger engines. Shared by copies.
+  std::shared_ptr<std::vector<Other>> others, larger;
 };
 
 class StretchLoad;
@@ -91,14 +108,23 @@ class SegmentLoads {
   ShardLoad load(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip = false) const;
   // With weights from the device's own memory: no less of anything but the memory for parameters.
   ShardDemand streamed_demand(int64_t device, const ShardLoad& shard, double period) const;
+  // Likewise with larger engines that take less memory, weights beside them or not.
+  std::vector<ShardLoad::Other> larger_engines(int64_t device, const ShardLoad& shard, double period) const;
+  // Whether the device may have such engines.
+  bool enlarges(int64_t device) const { return enlarges_[static_cast<size_t>(device)]; }
+  bool builds(int64_t device) const { return task_->options.accounting == Accounting::kFull && model(device).dedicated_engines(); }
   // Whether the device streams this group's weights if it has no room for them beside the engine.
   bool chooses(int64_t device, int64_t group) const {
     return chooses_[static_cast<size_t>(device)] && off_chip_[static_cast<size_t>(group)];
   }
-  // The groups that stream, of a stretch that fits: as few words as can be, or as much room as can be for weights of other devices.
-  std::vector<int64_t> streamed(int64_t device, int64_t from, int64_t to, double period, bool least_room) const;
-  // Says in a question where its weights lie: `streamed` has the stretch's groups that stream, and it may keep all its weights off chip.
-  void place_weights(int64_t device, int64_t group, const std::vector<int64_t>& streamed, bool off_chip, ShardQuestion& question) const;
+  // Of a stretch that fits: as few words from outside as can be, or as much room as can be for weights of other devices. No engine is
+  // larger than need be where the smallest ones fit.
+  ShardWays ways(int64_t device, int64_t from, int64_t to, double period, bool least_room) const;
+  // The same of engines as they are built, in a ring whose period is known: as fast as the memory outside lets them be. Nothing where they
+  // do not fit.
+  std::optional<ShardWays> built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period) const;
+  // Says in a question where its weights lie, and how large its engine is; the stretch may keep all its weights off chip.
+  void place_weights(int64_t device, int64_t group, const ShardWays& ways, bool off_chip, ShardQuestion& question) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
   // Sums over a stretch, with no weights streamed that may lie beside their engine.
   ShardDemand demand(int64_t device, int64_t from, int64_t to, double period) const;
@@ -112,14 +138,17 @@ class SegmentLoads {
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // A layer that keeps its weights off chip takes all of the device's weights there.
-  // Whether a longer stretch may demand less than one inside it: engines are counted as they are built.
-  bool may_shrink() const { return task_->options.streamed_words != StreamedWords::kFull; }
+  // Whether some stretch was neither found to fit nor shown not to (StretchLoad): it counts as one that does not, so that a plan is one,
+  // and for whoever asks for what is impossible as one that does.
+  bool any_undecided() const { return undecided_ || task_->options.streamed_words == StreamedWords::kOfEngine; }
+  void note_undecided() const { undecided_ = true; }
   bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
   // Whether a stretch has such a layer. The search counts the weights of the others on chip, unless they are spared.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 
  private:
   double lifetime(int64_t device, int64_t group, double latency, double period) const;
+  ShardDemand no_less_than(int64_t device, const ShardDemand& least, ShardDemand demand) const;
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const;
@@ -145,9 +174,11 @@ class SegmentLoads {
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device
   std::vector<int64_t> off_chip_from_;
-  std::vector<bool> on_chip_;     // per group: options.on_chip
-  std::vector<bool> off_chip_;    // likewise
-  std::vector<bool> chooses_;     // per device
+  std::vector<bool> on_chip_;   // per group: options.on_chip
+  std::vector<bool> off_chip_;  // likewise
+  std::vector<bool> chooses_;   // per device
+  std::vector<bool> enlarges_;  // likewise
+  mutable std::atomic<bool> undecided_ = false;
   int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
 };
 

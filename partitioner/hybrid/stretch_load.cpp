@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <ranges>
 #include <span>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -13,147 +16,330 @@ constexpr double kRounding = 1e-12;  // sums in another order
 
 }  // namespace
 
-// Which of the shards to stream. The sums that bound are in the order of the search; what is answered is added up in the shards' own.
+// Which of the shards to hold in another way. The sums that bound are in the order of the search; what is answered is added up in the
+// shards' own.
 class StretchLoad::Search {
  public:
-  Search(const StretchLoad& stretch, std::vector<const ShardLoad*> shards, Wish wish)
-      : stretch_(&stretch), shards_(std::move(shards)), wish_(wish), streams_(shards_.size(), false) {
-    const CostModel& model = stretch.segments_->model(stretch.device_);
-    memory_ = model.parameter_memory();
-    capacities_ = model.capacities();
-    for (size_t s = 0; s < shards_.size(); ++s) {
-      sum_ += shards_[s]->beside;
-      const std::optional<ShardDemand>& streamed = shards_[s]->streamed;
-      if (!streamed) continue;
-      const double saved = shards_[s]->beside.amounts[memory_] - streamed->amounts[memory_];
-      // Streamed weights demand no less of anything else.
-      if (saved > 0) layers_.push_back({s, saved, streamed->seconds - shards_[s]->beside.seconds});
-    }
-    std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.seconds > b.saved * a.seconds; });
-    room_ = capacities_[memory_].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
+  Search(const StretchLoad& stretch, std::vector<const ShardLoad*> shards, Wish wish, bool with_larger)
+      : stretch_(&stretch),
+        model_(&stretch.segments_->model(stretch.device_)),
+        shards_(std::move(shards)),
+        wish_(wish),
+        capacities_(model_->capacities()),
+        turned_(shards_.size(), nullptr) {
+    const size_t memory = model_->parameter_memory();
+    for (const ShardLoad* shard : shards_) sum_ += shard->beside;
+    room_ = capacities_[memory].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
+    memory_ = memory;
+    before_ = sum_;
+    set_costs(with_larger);
+    for (size_t s = 0; s < shards_.size(); ++s) add_layer(s, with_larger);
+    std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.cost > b.saved * a.cost; });
     for (size_t i = 0; i < capacities_.size(); ++i)
-      if (model.holds_parameters(i)) counts_.push_back(count_of(i));
+      if (model_->holds_parameters(i)) add_counts(i);
+    fewer_.assign(layers_.size() + 1, 0);
+    for (size_t l = layers_.size(); l-- > 0;) fewer_[l] = fewer_[l + 1] + fewer_seconds(layers_[l]);
   }
 
   std::optional<Way> run() {
     consider();
+    if (!done() && costs_.size() > 1 && !hopeless(0)) {
+      for (size_t c = 0; c < counts_.size() && !done(); ++c) take_in_order(counts_[c]);
+      if (!done()) {
+        add_tightest();
+        take_in_order(counts_.back());
+      }
+    }
     visit(0);
     return std::move(best_);
   }
+  // Without having looked at all there is.
+  bool gave_up() const { return steps_ > (wish_ == Wish::kAny ? kMostSteps : kMostStepsOfBest); }
 
  private:
+  using Other = ShardLoad::Other;
+  // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
+  static constexpr int64_t kMostSteps = 400, kMostStepsOfBest = 50'000;
+
+  // A shard that may be held in other ways.
   struct Layer {
     size_t shard = 0;
-    double saved = 0;    // of the memory for parameters
-    double seconds = 0;  // of the board's own memory
+    double saved = 0, cost = 0;  // where it frees the most for what it costs
+    std::vector<const Other*> others;
   };
-
-  // One way to count the memory that streamed weights leave room in.
+  // What room costs: seconds of the board's own memory, multipliers, or both, each as a part of what there is.
+  struct Cost {
+    double per_second = 0, per_engine = 0, budget = 0;
+    size_t engines = 0;  // the resource
+    double of(const ShardDemand& more, const ShardDemand& less) const {
+      double cost = per_second * (more.seconds - less.seconds);
+      if (per_engine > 0) cost += per_engine * (more.amounts[engines] - less.amounts[engines]);
+      return std::max(cost, 0.0);
+    }
+  };
+  // One way to count the memory that is short, and what room in it costs: in the order of the search, what frees the most for its cost
+  // first.
   struct Count {
+    struct Part {
+      size_t layer;
+      const Other* other;
+      double saved, cost;
+    };
     size_t resource = 0;
     double room = 0;
-    std::vector<double> saved;  // by layer
-    std::vector<size_t> order;  // of the layers, those first that free most for their seconds
+    const Cost* cost = nullptr;
+    std::vector<Part> parts;
   };
 
-  Count count_of(size_t resource) const {
-    Count count{resource, resource == memory_ ? room_ : capacities_[resource].amount, {}, {}};
-    for (size_t l = 0; l < layers_.size(); ++l) {
-      const ShardLoad& shard = *shards_[layers_[l].shard];
-      count.saved.push_back(shard.beside.amounts[resource] - shard.streamed->amounts[resource]);
-      if (count.saved.back() > 0) count.order.push_back(l);
+  void set_costs(bool with_larger) {
+    const double seconds = stretch_->most_seconds_ - sum_.seconds;
+    costs_.reserve(kMostCosts);
+    costs_.push_back({1, 0, seconds, 0});
+    if (!with_larger) return;
+    // The resource of which larger engines take the greatest part.
+    size_t engines = 0;
+    double greatest = -1;
+    for (size_t i = 0; i < capacities_.size(); ++i) {
+      if (model_->holds_parameters(i)) continue;
+      double taken = 0;
+      for (const ShardLoad* shard : shards_)
+        for (const Other& other : *shard->larger) taken += other.demand.amounts[i] - shard->beside.amounts[i];
+      const double part = taken / std::max(capacities_[i].amount - sum_.amounts[i], kLittle);
+      if (part > greatest) {
+        greatest = part;
+        engines = i;
+      }
     }
-    std::ranges::stable_sort(count.order,
-                             [&](size_t a, size_t b) { return count.saved[a] * layers_[b].seconds > count.saved[b] * layers_[a].seconds; });
+    const double left = std::max(capacities_[engines].amount - sum_.amounts[engines], kLittle);
+    costs_.push_back({0, 1 / left, 1, engines});
+    costs_.push_back({0.5 / std::max(seconds, kLittle), 0.5 / left, 1, engines});
+  }
+
+  // What seconds and engines together cost, weighed so that room is as dear as can be: that rules out the most.
+  void add_tightest() {
+    const Cost seconds = costs_[0], engines = costs_[1];
+    const double per_second = 1 / std::max(seconds.budget, kLittle);
+    double low = 0, high = 1;
+    for (int step = 0; step < 6; ++step) {
+      const auto cost_at = [&](double share) {
+        const Cost cost{share * per_second, (1 - share) * engines.per_engine, 1, engines.engines};
+        const Count count = count_of(memory_, cost);
+        return std::pair(least_cost(0, count), cost);
+      };
+      const double third = (high - low) / 3;
+      if (cost_at(low + third).first < cost_at(high - third).first) {
+        low += third;
+      } else {
+        high -= third;
+      }
+    }
+    const double share = (low + high) / 2;
+    costs_.push_back({share * per_second, (1 - share) * engines.per_engine, 1, engines.engines});
+    counts_.push_back(count_of(memory_, costs_.back()));
+  }
+
+  // What frees the most for its cost, one after the other, as far as there is what it costs.
+  void take_in_order(const Count& count) {
+    std::vector<bool> stuck(layers_.size(), false);
+    for (const Count::Part& part : count.parts) {
+      if (fits_room()) break;
+      if (stuck[part.layer]) continue;
+      const Layer& layer = layers_[part.layer];
+      const ShardDemand before = sum_;
+      const Other*& turned = turned_[layer.shard];
+      turn(turned != nullptr ? turned->demand : shards_[layer.shard]->beside, part.other->demand);
+      if (overruns(0)) {
+        sum_ = before;
+        stuck[part.layer] = true;
+      } else {
+        turned = part.other;
+      }
+    }
+    consider();
+    std::ranges::fill(turned_, nullptr);
+    sum_ = before_;
+  }
+
+  void turn(const ShardDemand& from, const ShardDemand& to) {
+    sum_.seconds += to.seconds - from.seconds;
+    for (size_t i = 0; i < capacities_.size(); ++i) sum_.amounts[i] += to.amounts[i] - from.amounts[i];
+  }
+
+  // Than with the smallest engine beside the weights, where that reads words from outside, too.
+  double fewer_seconds(const Layer& layer) const {
+    double fewer = 0;
+    for (const Other* other : layer.others) fewer = std::max(fewer, shards_[layer.shard]->beside.seconds - other->demand.seconds);
+    return fewer;
+  }
+
+  void add_layer(size_t s, bool with_larger) {
+    const ShardLoad& shard = *shards_[s];
+    Layer layer{.shard = s, .others = {}};
+    const Cost& cost = costs_.back();
+    const auto add = [&](const Other& other) {
+      const double saved = shard.beside.amounts[memory_] - other.demand.amounts[memory_];
+      if (saved <= 0 && (wish_ == Wish::kLeastRoom || other.demand.seconds >= shard.beside.seconds)) return;
+      const double costs = cost.of(other.demand, shard.beside);
+      if (saved > 0 && (layer.saved == 0 || saved * layer.cost > layer.saved * costs)) {
+        layer.saved = saved;
+        layer.cost = costs;
+      }
+      layer.others.push_back(&other);
+    };
+    for (const Other& other : *shard.others) add(other);
+    if (with_larger)
+      for (const Other& other : *shard.larger) add(other);
+    if (!layer.others.empty()) layers_.push_back(std::move(layer));
+  }
+
+  void add_counts(size_t resource) {
+    for (const Cost& cost : costs_) counts_.push_back(count_of(resource, cost));
+  }
+
+  Count count_of(size_t resource, const Cost& cost) const {
+    Count count{resource, resource == memory_ ? room_ : capacities_[resource].amount, &cost, {}};
+    for (size_t l = 0; l < layers_.size(); ++l) add_parts(l, count);
+    std::ranges::stable_sort(count.parts, [](const Count::Part& a, const Count::Part& b) { return a.saved * b.cost > b.saved * a.cost; });
     return count;
+  }
+
+  // Of one layer: from way to way, each freeing more, at a cost that never falls.
+  void add_parts(size_t l, Count& count) const {
+    const ShardLoad& shard = *shards_[layers_[l].shard];
+    double saved = 0, cost = 0;
+    while (true) {
+      double most = 0, for_it = 0;
+      const Other* best = nullptr;
+      for (const Other* other : layers_[l].others) {
+        const double more = shard.beside.amounts[count.resource] - other->demand.amounts[count.resource] - saved;
+        const double costs = std::max(count.cost->of(other->demand, shard.beside) - cost, 0.0);
+        if (more <= 0) continue;
+        const double better = more * for_it - most * costs;
+        if (most == 0 || better > 0 || (better == 0 && more > most)) {
+          most = more;
+          for_it = costs;
+          best = other;
+        }
+      }
+      if (most == 0) return;
+      count.parts.push_back({l, best, most, for_it});
+      saved += most;
+      cost += for_it;
+    }
   }
 
   bool fits_room() const {
     return std::ranges::all_of(counts_, [&](const Count& count) { return sum_.amounts[count.resource] <= count.room * (1 + kRounding); });
   }
-  bool done() const { return wish_ == Wish::kAny && best_; }
+  bool done() const { return (wish_ == Wish::kAny && best_) || gave_up(); }
 
   void consider() {
     if (!fits_room()) return;
     ShardDemand sum;
-    for (size_t s = 0; s < shards_.size(); ++s) sum += streams_[s] ? *shards_[s]->streamed : shards_[s]->beside;
+    for (size_t s = 0; s < shards_.size(); ++s) sum += turned_[s] != nullptr ? turned_[s]->demand : shards_[s]->beside;
     if (!stretch_->within(sum)) return;
     const auto rank = [&](const ShardDemand& demand) {
       return wish_ == Wish::kLeastRoom ? std::pair(demand.amounts[memory_], demand.seconds)
                                        : std::pair(demand.seconds, demand.amounts[memory_]);
     };
-    if (!best_ || rank(sum) < rank(best_->sum)) best_ = Way{sum, streams_};
+    if (best_ && rank(sum) >= rank(best_->sum)) return;
+    best_ = Way{sum, {}};
+    for (const Other* other : turned_)
+      if (other != nullptr) best_->ways.push_back(other->way);
   }
 
-  // Of the layers from one on at best, the last in part: the seconds that free the room that is missing, infinite where they cannot.
-  double fewest_seconds(size_t from, const Count& count) const {
-    double seconds = 0, missing = sum_.amounts[count.resource] - count.room * (1 + kRounding);
-    for (size_t at = 0; missing > 0 && at < count.order.size(); ++at) {
-      const size_t layer = count.order[at];
-      if (layer < from) continue;
-      if (count.saved[layer] >= missing) return seconds + layers_[layer].seconds * missing / count.saved[layer];
-      seconds += layers_[layer].seconds;
-      missing -= count.saved[layer];
+  // Of the layers from one on at best, the last in part: the cost of the room that is missing, infinite where they cannot free it.
+  double least_cost(size_t from, const Count& count) const {
+    double cost = 0, missing = sum_.amounts[count.resource] - count.room * (1 + kRounding);
+    for (size_t at = 0; missing > 0 && at < count.parts.size(); ++at) {
+      const Count::Part& part = count.parts[at];
+      if (part.layer < from) continue;
+      if (part.saved >= missing) return cost + part.cost * missing / part.saved;
+      cost += part.cost;
+      missing -= part.saved;
     }
-    return missing > 0 ? std::numeric_limits<double>::infinity() : seconds;
+    return missing > 0 ? std::numeric_limits<double>::infinity() : cost;
   }
   // Likewise the room that they free in so many seconds.
   double most_room(size_t from, double seconds) const {
     double room = 0;
-    for (; from < layers_.size(); ++from) {
-      if (layers_[from].seconds > seconds) return room + layers_[from].saved * std::max(seconds, 0.0) / layers_[from].seconds;
-      room += layers_[from].saved;
-      seconds -= layers_[from].seconds;
+    for (const Count& count : counts_) {
+      if (count.resource != memory_ || count.cost != costs_.data()) continue;
+      for (const Count::Part& part : count.parts) {
+        if (part.layer < from) continue;
+        if (part.cost > seconds) return room + part.saved * std::max(seconds, 0.0) / part.cost;
+        room += part.saved;
+        seconds -= part.cost;
+      }
     }
     return room;
   }
 
   bool hopeless(size_t from) const {
-    const double period = stretch_->period_ * (1 + kRounding);
+    const double period = stretch_->most_seconds_ * (1 + kRounding);
     double seconds = sum_.seconds;
-    for (const Count& count : counts_) seconds = std::max(seconds, sum_.seconds + fewest_seconds(from, count));
+    // The tightest first.
+    for (const Count& count : std::views::reverse(counts_)) {
+      const double least = least_cost(from, count);
+      if (count.cost == costs_.data()) {
+        seconds = std::max(seconds, sum_.seconds + least);
+      } else if (count.cost->of(sum_, before_) + least > count.cost->budget * (1 + kSlack)) {
+        return true;
+      }
+    }
+    seconds -= fewer_[from];
     if (seconds > period) return true;
     if (!best_) return false;
     if (wish_ == Wish::kFewestSeconds) return seconds >= best_->sum.seconds;
     return sum_.amounts[memory_] - most_room(from, period - sum_.seconds) >= best_->sum.amounts[memory_];
   }
 
-  bool overruns() const {
-    if (sum_.seconds > stretch_->period_ * (1 + kRounding)) return true;
+  bool overruns(size_t from) const {
+    if (sum_.seconds - fewer_[from] > stretch_->most_seconds_ * (1 + kRounding)) return true;
     for (size_t i = 0; i < capacities_.size(); ++i)
-      if (!stretch_->segments_->model(stretch_->device_).holds_parameters(i) && sum_.amounts[i] > capacities_[i].amount * (1 + kRounding))
-        return true;
+      if (!model_->holds_parameters(i) && sum_.amounts[i] > capacities_[i].amount * (1 + kRounding)) return true;
     return false;
   }
 
   void visit(size_t from) {
-    // More that is streamed frees room alone.
-    if (done() || from == layers_.size() || (wish_ != Wish::kLeastRoom && fits_room() && best_) || hopeless(from)) return;
+    // More that is turned frees room alone.
+    if (done() || from == layers_.size() || hopeless(from)) return;
+    if (wish_ != Wish::kLeastRoom && fewer_[from] == 0 && fits_room() && best_) return;
+    ++steps_;
     const Layer& layer = layers_[from];
     const ShardLoad& shard = *shards_[layer.shard];
     const ShardDemand before = sum_;
-    sum_.seconds += layer.seconds;
-    for (size_t i = 0; i < capacities_.size(); ++i) sum_.amounts[i] += shard.streamed->amounts[i] - shard.beside.amounts[i];
-    if (!overruns()) {
-      streams_[layer.shard] = true;
-      consider();
-      visit(from + 1);
-      streams_[layer.shard] = false;
+    for (const Other* other : layer.others) {
+      turn(shard.beside, other->demand);
+      if (!overruns(from + 1)) {
+        turned_[layer.shard] = other;
+        consider();
+        visit(from + 1);
+        turned_[layer.shard] = nullptr;
+      }
+      sum_ = before;
     }
-    sum_ = before;
     visit(from + 1);
   }
 
+  static constexpr double kLittle = 1e-30;
+  static constexpr double kSlack = 1e-9;  // costs are parts of differences
+
   const StretchLoad* stretch_;
+  const CostModel* model_;
   std::vector<const ShardLoad*> shards_;
   Wish wish_;
   size_t memory_ = 0;
   std::span<const NamedAmount> capacities_;
   double room_ = 0;
-  std::vector<Layer> layers_;  // that may stream, those first that free most for their seconds
+  static constexpr size_t kMostCosts = 4;
+  std::vector<Cost> costs_;    // seconds first; they stay where they are
+  std::vector<Layer> layers_;  // those first that free most for what it costs
   std::vector<Count> counts_;
-  ShardDemand sum_;
-  std::vector<bool> streams_;
+  std::vector<double> fewer_;  // seconds, of the layers from one on at most
+  ShardDemand sum_, before_;
+  std::vector<const Other*> turned_;  // by shard
+  int64_t steps_ = 0;
   std::optional<Way> best_;
 };
 
@@ -163,35 +349,59 @@ void StretchLoad::add(const ShardLoad& shard) {
   shards_.push_back(shard);
 }
 
-void StretchLoad::ask_streamed(ShardLoad& shard) const {
-  if (shard.may_stream && !shard.streamed) shard.streamed = segments_->streamed_demand(device_, shard, period_);
+void StretchLoad::ask(ShardLoad& shard, bool larger) const {
+  if (!shard.others) {
+    shard.others = std::make_shared<std::vector<ShardLoad::Other>>();
+    if (shard.may_stream) shard.others->push_back({{shard.group, true}, segments_->streamed_demand(device_, shard, period_)});
+  }
+  if (larger && !shard.larger)
+    shard.larger = std::make_shared<std::vector<ShardLoad::Other>>(segments_->larger_engines(device_, shard, period_));
+}
+
+bool StretchLoad::has_choice(const ShardLoad* more) const {
+  return may_stream() || (more != nullptr && more->may_stream) || segments_->enlarges(device_);
 }
 
 std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, ShardLoad* more) {
+  for (const bool larger : {false, true}) {
+    if (larger && !segments_->enlarges(device_)) break;
+    if (std::optional<Way> way = best(wish, larger, more)) return way;
+  }
+  return std::nullopt;
+}
+
+std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, bool larger, ShardLoad* more) {
   std::vector<const ShardLoad*> all;
   for (ShardLoad& shard : shards_) {
-    ask_streamed(shard);
+    ask(shard, larger);
     all.push_back(&shard);
   }
   if (more != nullptr) {
-    ask_streamed(*more);
+    ask(*more, larger);
     all.push_back(more);
   }
-  return Search(*this, std::move(all), wish).run();
+  Search search(*this, std::move(all), wish, larger);
+  std::optional<Way> way = search.run();
+  gave_up_ = search.gave_up();
+  if (way) std::ranges::sort(way->ways, {}, &ShardWay::group);
+  return way;
 }
 
 bool StretchLoad::fits_with(ShardLoad& shard) {
   ShardDemand sum = sum_of(beside_, shard.beside);
   if (within(sum)) return true;
-  if (!may_stream() && !shard.may_stream) return false;
-  // Streamed weights leave room in the memory alone.
+  if (!has_choice(&shard)) return false;
+  // Streamed weights and larger engines leave room in the memory alone.
   for (size_t i = 0; i < sum.amounts.size(); ++i)
     if (segments_->model(device_).holds_parameters(i)) sum.amounts[i] = 0;
-  return within(sum) && best(Wish::kAny, &shard).has_value();
+  if (!within(sum)) return false;
+  if (best(Wish::kAny, &shard)) return true;
+  if (gave_up_) segments_->note_undecided();
+  return gave_up_ && storage_.undecided_fits;
 }
 
 std::optional<ShardDemand> StretchLoad::smallest(ShardLoad* more) {
-  if (!may_stream() && (more == nullptr || !more->may_stream)) {
+  if (!has_choice(more)) {
     const ShardDemand sum = more == nullptr ? beside_ : sum_of(beside_, more->beside);
     return within(sum) ? std::optional(sum) : std::nullopt;
   }
@@ -199,15 +409,16 @@ std::optional<ShardDemand> StretchLoad::smallest(ShardLoad* more) {
   return way ? std::optional(way->sum) : std::nullopt;
 }
 
-std::optional<std::vector<int64_t>> StretchLoad::streamed(bool least_room) {
-  if (!least_room && within(beside_)) return std::vector<int64_t>();
-  const std::optional<Way> way = best(least_room ? Wish::kLeastRoom : Wish::kFewestSeconds);
+std::optional<ShardWays> StretchLoad::ways(bool least_room) {
+  if (!least_room && within(beside_)) return ShardWays();
+  std::optional<Way> way = best(least_room ? Wish::kLeastRoom : Wish::kFewestSeconds);
   if (!way) return std::nullopt;
-  std::vector<int64_t> groups;
-  for (size_t s = 0; s < shards_.size(); ++s)
-    if (way->streams[s]) groups.push_back(shards_[s].group);
-  std::ranges::sort(groups);
-  return groups;
+  return std::move(way->ways);
+}
+
+std::optional<ShardWays> StretchLoad::fastest() {
+  std::optional<Way> way = best(Wish::kFewestSeconds, true, nullptr);
+  return way ? std::optional(std::move(way->ways)) : std::nullopt;
 }
 
 }  // namespace millrace

@@ -306,7 +306,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
 
   shard.lanes = design.lanes;
   shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles,
-                               {.multipliers = shard.planned_multipliers, .streams = streams_weights(shard)});
+                               {.multipliers = shard.planned_multipliers, .may_be_larger = engine_period_of(plan) > 0});
   check_engine(plan, planned, whole, design.period_cycles, shard);
   // A group that goes on elsewhere has the last device's rows: whether it un-pools in blocks.
   const bool owner = shard.owner;

@@ -193,7 +193,7 @@ EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, 
   const EngineFront::Choice* const smallest = front.smallest(cycles);
   if (smallest == nullptr) return fastest_engine(shape, planned.multipliers);
   const EngineParallelism engine = front.engine(*smallest);
-  if (!planned.streams) return engine;
+  if (!planned.may_be_larger) return engine;
   const std::vector<EngineFront::Choice> larger = front.keeping_up(cycles, planned.multipliers / engine.taps());
   const bool found = !larger.empty() && larger.back().tiles() * engine.taps() == planned.multipliers;
   return found ? front.engine(larger.back()) : engine;

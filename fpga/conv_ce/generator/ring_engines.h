@@ -39,7 +39,9 @@ RingPace ring_pace(const Plan& plan, const Graph& graph);
 // What a plan says of an engine.
 struct EngineAsPlanned {
   int64_t multipliers = 0;
-  bool streams = false;  // weights off chip: a plan may have taken a larger engine whose words are filled better
+  // A plan may have taken a larger engine than need be: of weights off chip one whose words are filled better, else one that takes less
+  // memory.
+  bool may_be_larger = false;
 };
 
 // The smallest within `cycles` per sample, or the one planned; of as many multipliers where those are 0.

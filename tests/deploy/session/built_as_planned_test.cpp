@@ -66,7 +66,8 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
     const Graph graph(find_model(model));
     std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;
-    EXPECT_LE(plan->optimality_gap, 0.01) << model << " " << cluster;
+    // A bound counts the least that any engine takes.
+    EXPECT_LE(plan->optimality_gap, 0.05) << model << " " << cluster;
     const RingPace pace = ring_pace(*plan, graph);
     const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
     const double period = slowest_planned_seconds(checks);
