@@ -7,10 +7,14 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/cpu/cpu_cost_model.h"
+#include "core/device/forwarding_cost_model.h"
+#include "deploy/devices/device_registry.h"
 #include "deploy/devices/hardware.h"
+#include "fpga/conv_ce/generator/layers_without_hardware.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "gpu/catalogue/gpu_cost_model.h"
 
@@ -123,8 +127,31 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
   return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest, static_cast<int64_t>(slices)) : nullptr;
 }
 
+// A board whose hardware is generated, so it has no part in layers without any.
+class BuiltBoard final : public ForwardingCostModel {
+ public:
+  BuiltBoard(std::unique_ptr<CostModel> model, std::map<std::string, std::string> refused)
+      : ForwardingCostModel(*model), model_(std::move(model)), refused_(std::move(refused)) {}
+
+  std::string refusal(const Node& node) const override {
+    if (std::string own = ForwardingCostModel::refusal(node); !own.empty()) return own;
+    const auto found = refused_.find(node.layer.name);
+    return found == refused_.end() ? "" : "cannot be on a board: " + found->second;
+  }
+
+ private:
+  std::unique_ptr<CostModel> model_;
+  std::map<std::string, std::string> refused_;
+};
+
+// What stands for a board by its functional model needs no hardware.
+bool is_built(const CatalogueDevice& device, const std::string& name, const Arithmetic& arithmetic) {
+  return hardware_of(device) == Hardware::kFpga && !can_compute_on(name) && arithmetic.wire == ElementType::kFixed16;
+}
+
 CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,
-                       const std::shared_ptr<const GeneratedEngines>& built, const std::optional<ChainDimensions>& chains = {}) {
+                       const std::shared_ptr<const GeneratedEngines>& built, const std::optional<ChainDimensions>& chains = {},
+                       const std::map<std::string, std::string>& refused = {}) {
   CostModels models;
   std::map<std::string, const CostModel*> known;
   for (const DeviceEntry& entry : cluster.devices) {
@@ -133,6 +160,8 @@ CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const
       CatalogueDevice device = device_named(entry.device, cluster, catalogue);
       device.short_names = {entry.device};
       models.owned.push_back(model_of(device, arithmetic, inference, built, chains));
+      if (!refused.empty() && is_built(device, entry.device, arithmetic))
+        models.owned.back() = std::make_unique<BuiltBoard>(std::move(models.owned.back()), refused);
       place->second = models.owned.back().get();
     }
     models.of_devices.push_back(place->second);
@@ -149,7 +178,9 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
 CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
                       const Graph& graph, const std::optional<ChainDimensions>& chains) {
   const bool builds = accounting == Accounting::kFull;
-  return models_with(cluster, catalogue, arithmetic, {}, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr, chains);
+  if (!builds) return models_with(cluster, catalogue, arithmetic, {}, nullptr, chains);
+  return models_with(cluster, catalogue, arithmetic, {}, generated_engines_of(cluster, catalogue, graph), chains,
+                     layers_without_hardware(graph));
 }
 
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue) {

@@ -8,10 +8,12 @@
 #include "core/base/index.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/placement.h"
+#include "deploy/devices/device_registry.h"
 #include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
 #include "deploy/session/steps_check.h"
+#include "fpga/conv_ce/generator/layers_without_hardware.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 
 namespace millrace {
@@ -143,6 +145,19 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
     ring.refusal = error.message();
   }
   return ring;
+}
+
+std::string cannot_be_built(const Plan& plan, const Graph& graph, const RingCheck& check) {
+  if (plan.accounting != Accounting::kFull || plan.purpose == Purpose::kInference || plan.arithmetic.wire != ElementType::kFixed16)
+    return "";
+  if (!check.refusal.empty() || !streams_rows(graph)) return "";
+  for (const CheckedDevice& device : check.devices)
+    if (device.counts && !device.check.generated && !can_compute_on(device.check.board))
+      return fmt::format(
+          "device {} ({}) cannot be built: {}; or keep the layer off such devices with --pin, or divide the network elsewhere "
+          "with --cut",
+          device.check.index, device.check.board, device.check.reason);
+  return "";
 }
 
 void check_built_engines(const Plan& plan, const Graph& graph, const std::string& origin) {

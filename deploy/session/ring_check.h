@@ -50,6 +50,10 @@ RingCheck check_ring(const Plan& plan, const Graph& graph);
 // 200 devices are checked with the least room, and not timed.
 RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
 
+// Why a plan of full accounting cannot be built where all its boards should be: the first that is not generated, and its layer. Empty: it
+// can, or the plan promises no hardware (networks with recurrent layers, other elements than 16 bits).
+std::string cannot_be_built(const Plan& plan, const Graph& graph, const RingCheck& check);
+
 // Whether the engines of a plan that trains are those that are generated for it, where it counts what is built. Fails with kMismatch,
 // naming `origin`, layer and engine.
 void check_built_engines(const Plan& plan, const Graph& graph, const std::string& origin);

@@ -336,6 +336,14 @@ int plan_model(const PlanFlags& flags) {
   const PlanTask& task = chosen.task;
   if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();                                  // compared, not run
   if (chosen.outcome.plan && recomputes(*chosen.outcome.plan)) check_recomputation(*chosen.outcome.plan, graph);  // which chunks rule out
+  const RingCheck built = chosen.outcome.plan ? check_ring_if_possible(*chosen.outcome.plan, graph) : RingCheck{};
+  if (const std::string why = chosen.outcome.plan ? cannot_be_built(*chosen.outcome.plan, graph, built) : ""; !why.empty()) {
+    Outcome infeasible;
+    infeasible.reason.resource = "hardware";
+    infeasible.reason.text = why;
+    infeasible.solve_seconds = chosen.outcome.solve_seconds;
+    chosen.outcome = std::move(infeasible);
+  }
   const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
@@ -348,7 +356,6 @@ int plan_model(const PlanFlags& flags) {
   }
   if (flags.inference && outcome.plan && flags.explain)
     for (std::string& words : fronts_in_words(flags.batch, task, catalogue, *outcome.plan)) explanation.push_back(std::move(words));
-  const RingCheck built = outcome.plan ? check_ring_if_possible(*outcome.plan, graph) : RingCheck{};
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph), built));
   if (!flags.json && flags.inference && outcome.plan)
     for (const std::string& words : engines_in_words(*outcome.plan, graph)) fmt::print("{} (modelled)\n", words);

@@ -43,20 +43,6 @@ bool has_phase(const Shard& shard, Phase wanted) {
   return std::ranges::any_of(shard.phases, [wanted](const PhaseEngine& phase) { return phase.phase == wanted; });
 }
 
-// Checks that the engine can be what the layer is.
-ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
-  const std::string& layer = node.layer.name;
-  const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
-  if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
-  if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
-    refuse_layer(layer, "the map before it is not square");
-  if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
-    refuse_layer(layer, "its kernel, stride or padding is not square");
-  if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");
-  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse_layer(layer, "its padding is more than half its kernel");
-  return *shape;
-}
-
 // Whether the shard computes with this weight.
 bool holds(const Shard& shard, int64_t output, int64_t input) {
   return std::ranges::any_of(shard.blocks, [=](const Block& block) {
@@ -261,14 +247,6 @@ void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
 
 namespace {
 
-// A flattening of the network's input changes no stream: the dense layer behind it reads the input's own map.
-bool passes_input_on(const Graph& graph, const Group& group) {
-  const Node& node = graph.node(graph.index_of(group.layer));
-  if (!std::holds_alternative<Flatten>(node.layer.operation) || !reads_network_input(graph, node)) return false;
-  if (!group.after.empty()) refuse_layer(group.after.front(), "it works on the network's input");
-  return true;
-}
-
 // The shard, with what follows its sum where the group ends, becomes a part of the design.
 void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, StationNodes& nodes,
                const WeightSource& weights, const LayerFormats& formats) {
@@ -302,7 +280,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   shard.first = place == group.shards.begin();
   shard.owner = next == group.shards.end();
   shard.error_back = has_phase(planned, Phase::kErrorBack) && !reads_network_input(graph, node);
-  if (!has_phase(planned, Phase::kParameterGradient)) refuse_layer(planned.layer, "it is not trained");
+  if (!has_phase(planned, Phase::kParameterGradient)) refuse_layer(planned.layer, kNotTrained);
 
   shard.lanes = design.lanes;
   shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles,
@@ -337,6 +315,23 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
 }
 
 }  // namespace
+
+ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
+  const std::string& layer = node.layer.name;
+  const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
+  if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
+  if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
+    refuse_layer(layer, "the map before it is not square");
+  if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
+    refuse_layer(layer, "its kernel, stride or padding is not square");
+  if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");
+  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse_layer(layer, "its padding is more than half its kernel");
+  return *shape;
+}
+
+bool passes_input_on(const Graph& graph, const Node& node) {
+  return std::holds_alternative<Flatten>(node.layer.operation) && reads_network_input(graph, node);
+}
 
 void give_room(ShardDesign& unit) {
   unit.mask_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.height * unit.window.width, 4);
@@ -445,9 +440,13 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
   StationNodes nodes;
-  for (const Placement::Piece& piece : placement.on(device))
-    if (!passes_input_on(graph, plan.groups[static_cast<size_t>(piece.group)]))
+  for (const Placement::Piece& piece : placement.on(device)) {
+    const Group& group = plan.groups[static_cast<size_t>(piece.group)];
+    if (!passes_input_on(graph, graph.node(graph.index_of(group.layer))))
       add_shard(plan, graph, piece.shard, design, nodes, weights, formats);
+    else if (!group.after.empty())
+      refuse_layer(group.after.front(), kWorksOnInput);
+  }
   if (design.shards.empty()) {
     const Placement::Piece& alone = placement.on(device).front();
     refuse_layer(plan.shards[static_cast<size_t>(alone.shard)].layer, "it computes nothing and is alone on its board");

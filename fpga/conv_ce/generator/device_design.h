@@ -259,6 +259,11 @@ StreamPlaces stream_places(const DeviceDesign& design, size_t shard);
 // than of its block RAM, as far as that goes; where the block RAM is too small for the rest, whatever leaves the most of it.
 void share_out_memories(const BoardAmounts& board, DeviceDesign& design);
 
+// Checks that the engine can be what the layer is.
+ConvolutionShape buildable_shape(const Graph& graph, const Node& node);
+// A flattening of the network's input changes no stream: the dense layer behind it reads the input's own map.
+bool passes_input_on(const Graph& graph, const Node& node);
+
 // With the room that the whole ring has to spare (ring_rooms.h). `formats`: of a run that calibrated; of layers that it does not name, the
 // engine's own.
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,

@@ -83,7 +83,7 @@ class Maps {
     for (int64_t node = map; node != kNetworkInput; node = graph_.node(node).inputs[0]) {
       const Node& here = graph_.node(node);
       if (std::holds_alternative<Dropout>(here.layer.operation)) {
-        if (reads_network_input(graph_, here)) refuse_layer(here.layer.name, "it works on the network's input");
+        if (reads_network_input(graph_, here)) refuse_layer(here.layer.name, kWorksOnInput);
       } else if (!std::holds_alternative<Flatten>(here.layer.operation)) {
         return;
       }

@@ -79,6 +79,8 @@ struct StationNodes {
 void add_layers_after(DeviceDesign& design, size_t shard, const Group& group, const Graph& graph, StationNodes& nodes);
 
 // Not built yet, of a layer: kUnavailable, with what can train it.
+inline constexpr const char* kWorksOnInput = "it works on the network's input";
+inline constexpr const char* kNotTrained = "it is not trained";
 [[noreturn]] void refuse_layer(const std::string& layer, const std::string& reason);
 
 // Maps with their readers, once all stations are there.

@@ -1,8 +1,10 @@
 // Plans that count what is built, beside what the generator builds of them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
@@ -19,16 +21,18 @@
 namespace millrace {
 namespace {
 
-std::optional<Plan> planned(const Graph& graph, const char* cluster) {
+Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accounting, const Catalogue& catalogue = shipped_catalogue()) {
   PlanTask task;
   task.graph = &graph;
-  task.cluster = cluster_from(cluster, shipped_catalogue());
+  task.cluster = cluster_from(cluster, catalogue);
   task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
-  const CostModels models = models_for(task.cluster, shipped_catalogue(), task.options.arithmetic, Accounting::kFull, graph);
+  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
   task.models = models.of_devices;
-  account(task, Accounting::kFull);
-  return make_plan(task).plan;
+  account(task, accounting);
+  return make_plan(task);
 }
+
+std::optional<Plan> planned(const Graph& graph, const char* cluster) { return outcome_of(graph, cluster, Accounting::kFull).plan; }
 
 std::vector<DeviceCheck> checks_of(const Plan& plan, const Graph& graph) {
   std::vector<int64_t> devices(static_cast<size_t>(plan.devices()));
@@ -107,6 +111,72 @@ TEST(BuiltAsPlanned, MixedRingsHaveTheirPaceWithTheirMemories) {
     EXPECT_NEAR(*check.waiting_pace_ratio, 1, 0.02) << cluster << " " << waiting_text(check);
     for (const CheckedDevice& device : check.devices) EXPECT_GT(device.check.planned_seconds, 0) << cluster;
   }
+}
+
+constexpr const char* kConvolution = R"(conv2d { out_channels: 8 kernel_h: 3 kernel_w: 3 pad_h: 1 pad_w: 1 })";
+
+Graph network_of(const std::vector<std::string>& layers) {
+  std::string text = R"(name: "net" input { channels: 3 height: 8 width: 8 } )";
+  for (size_t i = 0; i < layers.size(); ++i) text += fmt::format("layers {{ name: \"layer{}\" {} }} ", i, layers[i]);
+  text += R"(layers { name: "flat" flatten {} } layers { name: "fc" dense { out_features: 4 } }
+             layers { name: "loss" softmax_cross_entropy {} })";
+  return Graph(parse_model(text, "test"));
+}
+
+// The question of the planner is the generator's: what it refuses of a plan of free counts, the planner refuses of its own.
+TEST(BuiltAsPlanned, WhatHasNoHardwareIsNotPlanned) {
+  const std::string input = "it works on the network's input", three = kConvolution;
+  struct Case {
+    std::vector<std::string> layers;
+    std::string layer, reason;
+  };
+  for (const Case& one : {Case{{"dropout { probability: 0.5 }", three}, "layer0", input},
+                          Case{{"flatten {}", "dropout { probability: 0.5 }"}, "layer1", input}, Case{{"relu {}", three}, "layer0", input},
+                          Case{{"max_pool { kernel_h: 2 kernel_w: 2 stride_h: 2 stride_w: 2 }", three}, "layer0", input},
+                          Case{{"batch_norm { statistics: RUNNING }", three}, "layer0", input},
+                          Case{{"conv2d { out_channels: 8 kernel_h: 3 kernel_w: 1 pad_h: 1 }"}, "layer0", "is not square"},
+                          Case{{"conv2d { out_channels: 8 kernel_h: 3 kernel_w: 3 pad_h: 1 pad_w: 1 dilation_h: 2 dilation_w: 1 }"},
+                               "layer0",
+                               "its dilation is not square"},
+                          Case{{"conv2d { out_channels: 8 kernel_h: 3 kernel_w: 3 pad_h: 2 pad_w: 2 }"}, "layer0", "more than half"},
+                          Case{{three, "relu {}", "batch_norm { statistics: RUNNING }"}, "layer2", "directly behind the sum"},
+                          Case{{three, "max_pool { kernel_h: 1 kernel_w: 1 stride_h: 2 stride_w: 2 }"}, "layer1", "a single element"},
+                          Case{{"frozen: true " + three}, "layer0", "it is not trained"},
+                          Case{{three, "frozen: true " + three}, "layer1", "it is not trained"}}) {
+    const Graph graph = network_of(one.layers);
+    const Outcome outcome = outcome_of(graph, "vc709x2", Accounting::kFull);
+    EXPECT_FALSE(outcome.feasible) << one.layer << ": " << one.reason;
+    EXPECT_EQ(outcome.reason.resource, "hardware");
+    EXPECT_NE(outcome.reason.text.find(fmt::format("layer \"{}\" cannot be on a board: ", one.layer)), std::string::npos)
+        << outcome.reason.text;
+    EXPECT_NE(outcome.reason.text.find(one.reason), std::string::npos) << outcome.reason.text;
+    EXPECT_NE(outcome.reason.text.find("emulated-fpga or cpu can train it"), std::string::npos) << outcome.reason.text;
+
+    const std::optional<Plan> counted = outcome_of(graph, "vc709x2", Accounting::kFpdeep).plan;
+    ASSERT_TRUE(counted);
+    const std::vector<DeviceCheck> checks = checks_of(*counted, graph);
+    EXPECT_TRUE(std::ranges::any_of(checks, [](const DeviceCheck& check) { return !check.reason.empty(); })) << one.reason;
+  }
+  EXPECT_TRUE(outcome_of(network_of({three, "relu {}", "dropout { probability: 0.5 }"}), "vc709x2", Accounting::kFull).feasible);
+}
+
+// What stands for a board by its functional model.
+TEST(BuiltAsPlanned, EmulatedBoardsNeedNoHardware) {
+  CatalogueDevice emulated = shipped_catalogue().find("zc706");
+  emulated.short_names = {"emulated-fpga"};
+  const Catalogue catalogue{.devices = {emulated}};
+  const Graph graph = network_of({"dropout { probability: 0.5 }", kConvolution});
+  EXPECT_TRUE(outcome_of(graph, "emulated-fpga", Accounting::kFull, catalogue).feasible);
+}
+
+TEST(BuiltAsPlanned, APlanThatCannotBeBuiltIsNamed) {
+  const Graph graph(find_model("lenet5"));
+  std::optional<Plan> plan = planned(graph, "zc706x2");
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(cannot_be_built(*plan, graph, check_ring(*plan, graph)), "");
+  std::erase_if(plan->shards.front().phases, [](const PhaseEngine& engine) { return engine.phase == Phase::kParameterGradient; });
+  const std::string why = cannot_be_built(*plan, graph, check_ring(*plan, graph));
+  EXPECT_NE(why.find("device 0 (zc706) cannot be built: layer conv1: it is not trained"), std::string::npos) << why;
 }
 
 TEST(BuiltAsPlanned, RingsWithoutAPaceSayWhy) {
