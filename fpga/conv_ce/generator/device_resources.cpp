@@ -186,7 +186,7 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   };
   for (const MapDesign& map : design.maps) {
     for (const MapReader& reader : map.readers) {
-      room(map.layer, "deep_fifo (waits for a join)", reader.waiting_beats, reader.ultra_waiting);
+      room(map.layer, reader.next ? "deep_fifo (passes on)" : "deep_fifo (waits for a join)", reader.waiting_beats, reader.ultra_waiting);
       room(map.layer, "deep_fifo (errors that wait)", reader.error_beats, reader.ultra_errors);
     }
     const auto more = static_cast<double>(map.readers.size() - 1);

@@ -22,10 +22,29 @@ namespace {
 
 // Steps in which the share is sought.
 constexpr int64_t kSteps = 64;
+// Of a FIFO.
+constexpr int64_t kLeastBeats = 4;
 // Of a memory outside: one that is not all there yet, and one that is not all gone.
 constexpr int64_t kSamplesOnTheirWay = 2;
 // Than the engines' period, that a board's own memory may take for a sample: words that are streamed may leave little of its bandwidth.
 constexpr std::array kLongerPeriods = {1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.075, 1.1, 1.15, 1.25, 1.5, 2.0};
+
+// The ring as it is, with room for rows of maps that are read here and behind, on their way there.
+RingDesigns with_passing_room(const RingDesigns& ring) {
+  RingDesigns other = ring;
+  for (PlacedDesign& placed : other.placed)
+    if (placed.design != nullptr) placed.design = other.designs.data() + (placed.design - ring.designs.data());
+  for (DeviceDesign& design : other.designs)
+    for (MapDesign& map : design.maps)
+      for (MapReader& reader : map.readers)
+        if (reader.next && map.readers.size() > 1)
+          reader.waiting_beats = std::max<int64_t>(divided_up(reader.channels.size(), design.lanes) * map.height * map.width, kLeastBeats);
+  return other;
+}
+
+bool is_passing(const DeviceDesign& design, const RoomPlace& place) {
+  return place.kind == RoomPlace::Kind::kMap && design.maps[place.owner].readers[place.reader].next;
+}
 
 // With its rooms.
 DeviceDesign built(const DeviceDesign& base, const RingRooms& rooms, const Plan& plan) {
@@ -133,20 +152,47 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
   RingPace bare = pace;
   bare.rooms = {};
   if (pace.period_seconds <= 0) return {};
-  const RingDesigns least_room = ring_designs(placement, bare);  // whoever generates a device says why it is not
-  const std::vector<DeviceDesign>& designs = least_room.designs;
-  if (!least_room.reason.empty()) return {};
-  for (const DeviceDesign& design : designs)
+  RingDesigns ring = ring_designs(placement, bare);  // whoever generates a device says why it is not
+  if (!ring.reason.empty()) return {};
+  for (const DeviceDesign& design : ring.designs)
     if (board_capacity(plan, design.board).bram36 <= 0) return {};
   RingRooms rooms;
-  const RingStreams ring(least_room.placed);
-  const RowTimes easy = easy_times(ring, least_room.placed);
-  for (size_t queue = 0; queue < ring.memories.size(); ++queue) {
-    const WaitingMemory& memory = ring.memories[queue];
-    if (!memory.waits()) continue;
-    int64_t& beats = rooms.enough[memory.device][memory.place];
-    beats = std::max(beats, static_cast<int64_t>(std::ceil(easy.peak_rows[queue] * static_cast<double>(memory.row_beats))));
+  std::vector<WaitingMemory> memories;
+  const auto timed = [&](const RingDesigns& designs) {
+    RingStreams streams(designs.placed);
+    RowTimes times = easy_times(streams, designs.placed);
+    memories = std::move(streams.memories);
+    return times;
+  };
+  RowTimes easy = timed(ring);
+  if (easy.period > kWaitsForNothing * engines_seconds(ring.placed)) {
+    const std::vector<WaitingMemory> before = memories;
+    RingDesigns passing = with_passing_room(ring);
+    if (RowTimes times = timed(passing); times.period * kWaitsForNothing < easy.period) {
+      easy = std::move(times);
+      ring = std::move(passing);
+    } else {
+      memories = before;
+    }
   }
+  std::map<int64_t, DeviceDesign*> of_device;
+  for (DeviceDesign& design : ring.designs) of_device[design.index] = &design;
+  for (size_t queue = 0; queue < memories.size(); ++queue) {
+    const WaitingMemory& memory = memories[queue];
+    if (!memory.waits()) continue;
+    const bool passes = is_passing(*of_device.at(memory.device), memory.place);
+    int64_t& beats = (passes ? rooms.passing : rooms.enough)[memory.device][memory.place];
+    beats = std::max(
+        {beats, static_cast<int64_t>(std::ceil(easy.peak_rows[queue] * static_cast<double>(memory.row_beats))), passes ? kLeastBeats : 0});
+  }
+  // Those come first, unless they are what a board has no blocks for.
+  for (DeviceDesign& design : ring.designs) {
+    const auto passing = rooms.passing.find(design.index);
+    if (passing == rooms.passing.end()) continue;
+    for (const auto& [place, beats] : passing->second) room_at(design, place) = 0;
+    if (!fits(design, rooms, plan) && fits(design, {}, plan)) rooms.passing.erase(passing);
+  }
+  const std::vector<DeviceDesign>& designs = ring.designs;
   const RingRooms least = rooms;
   double kept = -1;
   for (const double longer : kLongerPeriods) {
@@ -162,6 +208,8 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
 }
 
 void give_rooms(const RingRooms& rooms, DeviceDesign& design) {
+  if (const auto passing = rooms.passing.find(design.index); passing != rooms.passing.end())
+    for (const auto& [place, beats] : passing->second) room_at(design, place) = beats;
   const auto own = rooms.enough.find(design.index);
   if (own == rooms.enough.end()) return;
   const auto outside = rooms.outside.find(design.index);

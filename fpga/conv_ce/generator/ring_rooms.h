@@ -7,8 +7,10 @@
 // A ring goes as fast as the memory allows that has the smallest share of the room that would do (ring_waiting.h). So all get one share,
 // the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
 // blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
-// its bandwidth and its bytes go. Nothing is given where the plan says no times or no block RAM, or where a device is not generated. The
-// plan does not change: what is built keeps more of its pace. Pure functions of their arguments. Internal to fpga/conv_ce.
+// its bandwidth and its bytes go. Boards that share a layer get its rows at once and need them one after the other, as partial sums pass;
+// where maps are so small that line buffers are full by then, rows wait on their way to the next board, in a FIFO. Nothing is given where
+// the plan says no times or no block RAM, or where a device is not generated. The plan does not change: what is built keeps more of its
+// pace. Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +37,7 @@ struct RingRooms {
   double share = 0;                                              // of what would do
   std::map<int64_t, std::map<RoomPlace, int64_t>> enough = {};   // by device, in beats
   std::map<int64_t, std::map<RoomPlace, int64_t>> outside = {};  // by device, in samples: what lies outside
+  std::map<int64_t, std::map<RoomPlace, int64_t>> passing = {};  // by device, in beats: rows on their way to the next one
 };
 RingRooms ring_rooms(const Placement& placement, const RingPace& pace);
 

@@ -132,7 +132,8 @@ class DeviceStreams {
           join(in, out);
       };
       const size_t there = stream(map.height, own), back = stream(map.height, own);
-      waiting(reader.waiting_beats, streams.all, there, "map that waits for a join", kMap);
+      waiting(reader.waiting_beats, streams.all, there, reader.next ? "map on its way to the next device" : "map that waits for a join",
+              kMap);
       if (map.error_back) waiting(reader.error_beats, back, streams.error, "errors that wait for others", kErrors);
       streams.readers.push_back(there);
       streams.reader_errors.push_back(back);

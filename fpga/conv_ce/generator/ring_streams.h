@@ -33,6 +33,9 @@ struct WaitingMemory {
   bool waits() const { return !memory.empty(); }
 };
 
+// A ring that takes so many of its engines' seconds, or fewer.
+inline constexpr double kWaitsForNothing = 1.002;
+
 struct RingStreams {
   explicit RingStreams(const std::vector<PlacedDesign>& designs, bool closed = true);
 

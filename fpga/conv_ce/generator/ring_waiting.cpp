@@ -13,9 +13,6 @@ namespace millrace {
 
 namespace {
 
-// A ring that loses less waits for nothing.
-constexpr double kNothing = 1.002;
-
 WaitingPlace place_of(const WaitingMemory& memory, double peak_rows) {
   return {.device = memory.device,
           .layer = memory.layer,
@@ -43,7 +40,7 @@ RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
   if (built.stands_still) return {.waits = smallest_room(ring, easy_times(ring, designs)), .stands_still = true};
   RingWaiting found{.seconds = built.period};
   const auto held = std::ranges::max_element(built.samples_held);
-  if (found.seconds <= kNothing * engines_seconds(designs) || held == built.samples_held.end() || *held <= 0) return found;
+  if (found.seconds <= kWaitsForNothing * engines_seconds(designs) || held == built.samples_held.end() || *held <= 0) return found;
   const auto queue = static_cast<size_t>(held - built.samples_held.begin());
   found.waits = place_of(ring.memories[queue], easy_times(ring, designs).peak_rows[queue]);
   return found;

@@ -67,6 +67,29 @@ TEST(RingRooms, KeepThePaceWhereThereAreBlocksToSpare) {
   EXPECT_EQ(pace_ratio(check_devices(rich, graph, devices)), pace_ratio(check_devices(bare, graph, devices)));
 }
 
+// Boards that share a layer of small maps: rows wait on their way to the next one. Where the pace is kept without, none do.
+TEST(RingRooms, KeepRowsOnTheirWayToBoardsThatShareALayer) {
+  constexpr int64_t kShort = 300, kEngines = 256;
+  const Graph graph(shared_layer());
+  Plan plan = ring_in_time(graph, kShort, 3600, {{1, 4, 0}, {1, 8, 0}, {1, 12, 0}, {2, 0, 0}});
+  plan.budgets[0].amounts.push_back({"bram36", 1000});
+  const RingWaiting waiting = time_ring(plan, graph, all_devices(plan)).waiting;
+  EXPECT_LT(waiting.seconds * kTwoHundredMegahertz, 1.01 * kEngines);
+  const auto passing_of = [](const Plan& of, const Graph& network) {
+    const Placement placement(of, network);
+    return ring_rooms(placement, ring_pace(of, network)).passing;
+  };
+  const auto passing = passing_of(plan, graph);
+  EXPECT_EQ(std::ssize(passing), 3);
+  DeviceDesign design = device_design(plan, graph, 1, nullptr);
+  const int64_t beats = room_at(design, passing.at(1).begin()->first);
+  EXPECT_EQ(beats, passing.at(1).begin()->second);
+  EXPECT_LT(beats, 2 * 4 * 8) << "rows of a few beats each, not maps";
+
+  const Graph wide(wide_layers());
+  EXPECT_TRUE(passing_of(plan_with(wide, 1000), wide).empty());
+}
+
 // Between the least and all that would do: more blocks, never a slower ring, and never more than there are.
 TEST(RingRooms, TakeWhatIsThere) {
   const Graph graph(wide_layers());

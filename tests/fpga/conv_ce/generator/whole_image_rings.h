@@ -28,6 +28,18 @@ inline Model four_layers(int64_t height, int64_t width) {
   return net.finish();
 }
 
+// A first layer of so many channels, on so small a map, that several boards share the second one.
+inline Model shared_layer() {
+  ModelBuilder net("shared", {2, 8, 8});
+  net.conv("conv1", 16, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 8, {.kernel = 3, .pad = 1});
+  net.max_pool("pool2", {.kernel = 2, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Residual blocks, one with a projected shortcut, behind batch norms that are trained with running statistics.
 inline Model residual_blocks() {
   const BatchNorm norm{.statistics = Statistics::kRunning};
