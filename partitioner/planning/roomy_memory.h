@@ -25,6 +25,7 @@ class RoomyMemory final : public ForwardingCostModel {
   }
 
   std::span<const NamedAmount> capacities() const override { return capacities_; }
+  std::vector<LargerEngine> larger_engines(const ShardQuestion&) const override { return {}; }  // whose memory is smaller
 
  private:
   std::vector<NamedAmount> capacities_;
