@@ -345,14 +345,19 @@ void add_applications(RowList& rows, const FarnnTimes& times) {
         return times.training(kRnnt, r.with(r.vu9p, r.rnnt_vu9p)) / times.training(kRnnt, r.with(r.vu13p, r.rnnt_vu13p));
       }),
       4.15 / 2.75, 4.25 / 2.65, kNotPinned);
-  rows.add(
-      {.id = "rnnt_share9", .place = "6.5", .quantity = "encoder's share that 2.7x and -40% mean: more than 65%", .unit = "%", .paper = 65},
-      both(100 * 0.4 / (1 - 1 / 2.7)), 65, kInfinite, kContradicts);
+  rows.add({.id = "rnnt_share9",
+            .place = "6.5",
+            .quantity = "encoder's share that 2.7x and -40% mean: more than 65%",
+            .unit = "%",
+            .paper = 65,
+            .note = "Amdahl: 0.40 / (1 - 1 / 2.7)"},
+           both(100 * 0.4 / (1 - 1 / 2.7)), 65, kInfinite, kContradicts);
   rows.add({.id = "rnnt_share13",
             .place = "6.5",
             .quantity = "encoder's share that 4.2x and -48% mean: more than 65%",
             .unit = "%",
-            .paper = 65},
+            .paper = 65,
+            .note = "Amdahl: 0.48 / (1 - 1 / 4.2)"},
            both(100 * 0.48 / (1 - 1 / 4.2)), 65, kInfinite, kContradicts);
   rows.add({.id = "rnnt_power",
             .place = "6.6",

@@ -30,8 +30,8 @@ constexpr const char* kMissing =
 constexpr const char* kSimulated =
     "Simulated: the pair as a plan with the same times of a layer's parts, run event by event: 16 chunks in time, which the board fetches "
     "two "
-    "ahead, one memory of weights, links as fast as loads; directions are layers one behind the other. Training here takes the sums of "
-    "all steps at once and loads beside the steps before, so no training runs that schedule.";
+    "ahead, one memory of weights, links as fast as loads; directions are layers one behind the other. Training here takes the products "
+    "in chunks, too, but weights arrive beside the steps before, so no training runs that schedule.";
 constexpr double kExplained = 0.01;  // of a difference: what is larger has a remark
 
 // What both ways of answering gave; the second empty without --simulate.
