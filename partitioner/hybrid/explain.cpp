@@ -74,6 +74,9 @@ std::string limit_text(const PlanTask& task, const Outcome& outcome) {
       return fmt::format("memory off chip sets the pace: device {} ({}) needs {} for the {:.4g} MB that one {} moves", device.index,
                          device.device, duration(device.seconds_per_image), moved / 1e6, sample_word(*task.graph).one);
   }
+  if (const SeatFigures* const card = card_of(summary, device.index))
+    return fmt::format("arithmetic sets the pace: card {} ({}) needs {} per {} for its {} places of the ring", card->name, card->device,
+                       duration(card->seconds_per_image), sample_word(*task.graph).one, card->places.size());
   std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per {}", device.index, device.device,
                                  duration(device.seconds_per_image), sample_word(*task.graph).one);
   if (device.dsp_capacity > 0) text += fmt::format(" with {:.0f} of {:.0f} DSP slices in engines", device.dsp, device.dsp_capacity);

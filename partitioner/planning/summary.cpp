@@ -376,6 +376,12 @@ class Summarizer {
 
 }  // namespace
 
+const SeatFigures* card_of(const PlanSummary& summary, int64_t device) {
+  const auto has = [device](const SeatFigures& card) { return std::ranges::find(card.places, device) != card.places.end(); };
+  const auto found = std::ranges::find_if(summary.seats, has);
+  return found == summary.seats.end() ? nullptr : &*found;
+}
+
 PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(plan, graph).run(); }
 
 bool bound_is_proven(const Plan& plan) { return engine_period_of(plan) <= 0; }

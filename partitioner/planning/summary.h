@@ -126,6 +126,9 @@ struct PlanSummary {
   double hours_per_epoch(double images) const { return images_per_second > 0 ? images / images_per_second / 3600 : 0; }
 };
 
+// The card of a device that is one of several places; nothing where every device is a card of its own.
+const SeatFigures* card_of(const PlanSummary& summary, int64_t device);
+
 // Fails with kMalformed when the plan carries no engine times (a plan assembled without cost models).
 PlanSummary summarize(const Plan& plan, const Graph& graph);
 

@@ -61,6 +61,11 @@ std::string device_pace(const PlanView& view, size_t index) {
                      device.segment.empty() ? "nothing" : list_of(layers_of(device), 3));
 }
 
+std::string card_pace(const PlanView& view, const SeatFigures& card) {
+  return fmt::format("card {} ({}) needs {} per {} for its {} places of the ring", card.name, card.device, duration(card.seconds_per_image),
+                     view.sample(), card.places.size());
+}
+
 std::string link_pace(const PlanView& view, size_t index) {
   const LinkFigures& link = view.summary.links[index];
   return fmt::format("the link from device {} to device {} needs {} per {} for {} forward and {} back", link.from, link.to,
@@ -86,6 +91,9 @@ std::string headline(const PlanView& view) {
   const auto index = static_cast<size_t>(std::max<int64_t>(0, slowest.index));
   if (slowest.kind == "link" && index < view.summary.links.size()) return fmt::format("A link sets the pace: {}.", link_pace(view, index));
   if (index >= view.summary.devices.size()) return "What sets the pace is not known.";
+  if (const SeatFigures* const card = card_of(view.summary, slowest.index))
+    return fmt::format("Card {} ({}) sets the pace: {} per {} for its {} places of the ring.", card->name, card->device,
+                       duration(card->seconds_per_image), view.sample(), card->places.size());
   return fmt::format("{} sets the pace: {} per {} for {}.", capital(view.device_text(index)),
                      duration(view.summary.devices[index].seconds_per_image), view.sample(),
                      view.summary.devices[index].segment.empty() ? "nothing" : list_of(layers_of(view.summary.devices[index]), 3));
@@ -97,20 +105,27 @@ std::string next_limit(const PlanView& view) {
   double best = 0;
   bool is_link = false;
   size_t found = 0;
-  const auto look = [&](size_t index, double seconds, bool link) {
-    if (summary.bottleneck.kind == (link ? "link" : "device") && summary.bottleneck.index == static_cast<int64_t>(index)) return;
-    if (!(seconds > best)) return;
+  const auto look = [&](size_t index, double seconds, bool link, bool slowest) {
+    if (slowest || !(seconds > best)) return;
     best = seconds;
     is_link = link;
     found = index;
   };
-  for (size_t i = 0; i < summary.devices.size(); ++i) look(i, summary.devices[i].seconds_per_image, false);
-  for (size_t i = 0; i < summary.links.size(); ++i) look(i, summary.links[i].seconds_per_image, true);
+  const auto slowest = [&summary](size_t index, bool link) {
+    return summary.bottleneck.kind == (link ? "link" : "device") && summary.bottleneck.index == static_cast<int64_t>(index);
+  };
+  const bool folded = !summary.seats.empty();
+  const SeatFigures* const card = summary.bottleneck.kind == "device" ? card_of(summary, summary.bottleneck.index) : nullptr;
+  for (size_t i = 0; i < summary.seats.size(); ++i) look(i, summary.seats[i].seconds_per_image, false, &summary.seats[i] == card);
+  for (size_t i = 0; i < summary.devices.size() && !folded; ++i) look(i, summary.devices[i].seconds_per_image, false, slowest(i, false));
+  for (size_t i = 0; i < summary.links.size(); ++i) look(i, summary.links[i].seconds_per_image, true, slowest(i, true));
   if (!(best > 0) || !(summary.seconds_per_image > 0)) return "";
   const double gain = summary.seconds_per_image / best - 1;
   return fmt::format("Were it lifted, the next limit is {}: {}.",
                      gain < 0.0005 ? "level with it" : fmt::format("{} further on", percent(gain)),
-                     is_link ? link_pace(view, found) : device_pace(view, found));
+                     is_link  ? link_pace(view, found)
+                     : folded ? card_pace(view, summary.seats[found])
+                              : device_pace(view, found));
 }
 
 Wheel wheel_of(const PlanView& view, size_t index, double largest_load) {

@@ -31,7 +31,10 @@ struct Resource {
   std::vector<LegendEntry> legend = {};
 };
 
-std::string amount_text(double amount, const std::string& unit) { return unit.empty() ? counted(amount) : quantity(amount, unit); }
+std::string amount_text(double amount, const std::string& unit) {
+  if (unit == "s") return duration(amount);
+  return unit.empty() ? counted(amount) : quantity(amount, unit);
+}
 
 // Percent of the capacity where every user has one, else plain amounts.
 Figure panel(const PlanView& view, const Resource& resource) {
@@ -203,6 +206,13 @@ std::string words_for(const std::string& name) {
   if (name == "uram") return "UltraRAM blocks";
   if (name == "lutram_lut") return "LUTs used as memory";
   if (name == "dram_bytes_per_second") return "Off-chip traffic";
+  if (name == "chained_elements") return "Chained elements, of a gate";
+  if (name == "chains") return "Chains, of a gate";
+  if (name == "weight_words") return "Weights of the fullest element";
+  if (name == "step_cycles_forward") return "Cycles of a step, forward";
+  if (name == "step_cycles_back") return "Cycles of a step, back";
+  if (name == "load_seconds") return "Load of weights, a pass";
+  if (name == "input_product_seconds") return "Products with the inputs, were they made here";
   return name;
 }
 
@@ -224,6 +234,7 @@ std::vector<Resource> others(const PlanView& view) {
                       .unit = name.ends_with("_bits")               ? "b"
                               : name.ends_with("_bytes_per_second") ? "B/s"
                               : name.ends_with("_bytes")            ? "B"
+                              : name.ends_with("_seconds")          ? "s"
                                                                     : ""};
     resource.used = [&view, name](size_t i) {
       double sum = 0;

@@ -155,9 +155,11 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                                      task.options.mini_batch, outcome.replicas * task.options.mini_batch));
   const bool inference = outcome.plan && outcome.plan->purpose == Purpose::kInference;
   if (summary.mini_batch_seconds > 0 && outcome.plan && !inference) line("updates", updates_text(*outcome.plan, summary, sample.many));
-  line("limited by", summary.bottleneck.kind == "link"
-                         ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
-                         : fmt::format("device {}", summary.bottleneck.index));
+  const bool by_link = summary.bottleneck.kind == "link";
+  const SeatFigures* const card = by_link ? nullptr : card_of(summary, summary.bottleneck.index);
+  line("limited by", by_link ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
+                     : card  ? fmt::format("card {} ({}), all its {} places", card->name, card->device, card->places.size())
+                             : fmt::format("device {}", summary.bottleneck.index));
   line("work", fmt::format("{:.4g} GOPS per device{}, {} of the engines' time idle", summary.gops_per_device,
                            summary.gops_per_joule > 0 ? fmt::format(", {:.2f} GOPS/J", summary.gops_per_joule) : "",
                            percent(summary.idle_fraction)));
