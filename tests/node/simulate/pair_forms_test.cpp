@@ -61,8 +61,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int64_t layers : {5, 14})
     for (const int64_t steps : {100, 400, 1600})
-      for (const int64_t batch : {1, 2, 4})
-        all.push_back({layers, steps, batch});
+      for (const int64_t batch : {1, 2, 4}) all.push_back({layers, steps, batch});
   return all;
 }
 
