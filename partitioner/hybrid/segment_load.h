@@ -137,11 +137,11 @@ class SegmentLoads {
   ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period, const BlockList& blocks) const;
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
-  // A layer that keeps its weights off chip takes all of the device's weights there.
   // Whether some stretch was neither found to fit nor shown not to (StretchLoad): it counts as one that does not, so that a plan is one,
-  // and for whoever asks for what is impossible as one that does.
+  // and for whoever asks for what is impossible as one that does. Where parts of a layer may move more than the whole, as soon as asked.
   bool any_undecided() const { return undecided_ || task_->options.streamed_words == StreamedWords::kOfEngine; }
   void note_undecided() const { undecided_ = true; }
+  // A layer that keeps its weights off chip takes all of the device's weights there.
   bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
   // Whether a stretch has such a layer. The search counts the weights of the others on chip, unless they are spared.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
