@@ -38,32 +38,7 @@ $PORTS$
     input  logic        s_axi_control_rready,
     output logic [31:0] s_axi_control_rdata,
     output logic [ 1:0] s_axi_control_rresp,
-
-    output logic        m_axi_gmem_arvalid,
-    input  logic        m_axi_gmem_arready,
-    output logic [63:0] m_axi_gmem_araddr,
-    output logic [ 7:0] m_axi_gmem_arlen,
-    output logic [ 2:0] m_axi_gmem_arsize,
-    output logic [ 1:0] m_axi_gmem_arburst,
-    input  logic        m_axi_gmem_rvalid,
-    output logic        m_axi_gmem_rready,
-    input  logic [63:0] m_axi_gmem_rdata,
-    input  logic        m_axi_gmem_rlast,
-    input  logic [ 1:0] m_axi_gmem_rresp,
-    output logic        m_axi_gmem_awvalid,
-    input  logic        m_axi_gmem_awready,
-    output logic [63:0] m_axi_gmem_awaddr,
-    output logic [ 7:0] m_axi_gmem_awlen,
-    output logic [ 2:0] m_axi_gmem_awsize,
-    output logic [ 1:0] m_axi_gmem_awburst,
-    output logic        m_axi_gmem_wvalid,
-    input  logic        m_axi_gmem_wready,
-    output logic [63:0] m_axi_gmem_wdata,
-    output logic [ 7:0] m_axi_gmem_wstrb,
-    output logic        m_axi_gmem_wlast,
-    input  logic        m_axi_gmem_bvalid,
-    output logic        m_axi_gmem_bready,
-    input  logic [ 1:0] m_axi_gmem_bresp
+$GMEM_PORT$
 );
   localparam int BEAT = $LANES$ * 16;
 

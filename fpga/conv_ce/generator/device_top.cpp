@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "fpga/common/generator/text_template.h"
+#include "fpga/conv_ce/generator/axi_port.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_header_template.h"
 #include "fpga/conv_ce/generator/device_top_adapters.h"
@@ -407,6 +408,9 @@ MemoryPlaces memory_places(const DeviceDesign& design) {
   return places;
 }
 
+// Of the port that parameters come and gradients leave by.
+constexpr int64_t kMemoryBits = 64;
+
 std::string device_top(const DeviceDesign& design) {
   const std::vector<MemoryRegion> loads = loaded_regions(design), stores = stored_regions(design);
   std::string shards;
@@ -423,8 +427,11 @@ std::string device_top(const DeviceDesign& design) {
                          design.lanes * 16 - 1);
   ports.pop_back();
   ports += stream_ports(design) + outside_ports(design);
+  std::string memory = axi_port("m_axi_gmem", kMemoryBits, AxiUse::kReadsAndWrites);
+  memory.erase(memory.rfind(','));  // the last port
   TemplateValues values = register_values();
   values.merge(TemplateValues{
+      {"GMEM_PORT", memory},
       {"MODULE", design.module_name()},
       {"INDEX", number(design.index)},
       {"BOARD", design.board},

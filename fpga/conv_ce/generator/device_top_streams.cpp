@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <utility>
 #include <vector>
 
+#include "fpga/conv_ce/generator/axi_port.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/generator/device_top_waiting.h"
 #include "fpga/conv_ce/generator/stream_templates.h"
@@ -42,10 +42,7 @@ std::string stream_ports(const DeviceDesign& design) {
     const int64_t bits = shard.streams->beat_bits;
     for (const char* what : {"forward", "back", "gradient"}) {
       if (what == std::string_view("back") && !shard.error_back) continue;
-      const TemplateValues values = {
-          {"PORT", stream_port(i, what)}, {"BEAT_TOP", std::to_string(bits - 1)}, {"STROBE_TOP", std::to_string(bits / 8 - 1)}};
-      text += filled(kStreamPort, values);
-      if (what == std::string_view("gradient")) text += filled(kStreamPortWrites, values);
+      text += axi_port(stream_port(i, what), bits, what == std::string_view("gradient") ? AxiUse::kReadsAndWrites : AxiUse::kReads);
     }
   }
   return text;
@@ -67,14 +64,15 @@ void add_weights(const DeviceDesign& design, size_t index, TemplateValues& value
   const ConvolutionShape& s = shard.shape;
   const StreamPlaces places = stream_places(design, index);
   values["BEAT_BITS"] = std::to_string(streams.beat_bits);
-  values["BEAT_SIZE"] = std::to_string(static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(streams.beat_bits / 8))) - 1);
   values["STREAM_WORDS"] = std::to_string(streamed_words(shard.engine, s));
   values["KERNEL_BEATS"] = std::to_string(streamed_beats(shard.engine, s, kElementBits, streams.beat_bits));
   values["GRADIENT_BEATS"] = std::to_string(streamed_beats(shard.engine, s, kAccumulatorBits, streams.beat_bits));
   values["LOAD_WORDS"] = std::to_string(shard.engine.load_words());
   const auto stream = [&](std::string_view text, const std::string& who, int64_t place, int64_t sharing, const std::string& passes) {
     values["WHO"] = who;
-    values["PORT"] = stream_port(index, who);
+    const AxiUse use = who == "gradient" ? AxiUse::kReadsAndWrites : AxiUse::kReads;
+    values["CONSTANTS"] = axi_constants(stream_port(index, who), streams.beat_bits, use);
+    values["CONNECTIONS"] = axi_connections(stream_port(index, who), use);
     values["STREAM"] = who == "forward" ? "0" : "1";
     values["PLACE"] = std::to_string(place);
     values["SHARING"] = std::to_string(sharing);

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "core/base/check.h"
+#include "fpga/conv_ce/generator/axi_port.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
-#include "fpga/conv_ce/generator/stream_templates.h"
 
 namespace millrace {
 
@@ -41,12 +40,9 @@ constexpr std::string_view kOutside = R"sv(  logic $p$$NAME$_busy;
       .samples(32'(samples)),
       .busy($p$$NAME$_busy),
       .fault($p$$NAME$_fault),
-$CONNECTED$$STREAMS$  );
-  assign $PORT$_arsize = 3'd$BEAT_SIZE$;
-  assign $PORT$_arburst = 2'b01;
-  assign $PORT$_awsize = 3'd$BEAT_SIZE$;
-  assign $PORT$_awburst = 2'b01;
-)sv";
+$CONNECTIONS$,
+$STREAMS$  );
+$CONSTANTS$)sv";
 
 constexpr std::string_view kStreams = R"sv(      .in_tvalid($IN$_valid),
       .in_tready($IN$_ready),
@@ -79,23 +75,14 @@ std::string waiting_memory(const DeviceDesign& design, size_t unit, const Waitin
   own["PLACE_BYTES"] = std::to_string(fifo->sample_bytes());
   own["WORD_BITS"] = std::to_string(fifo->word_bits);
   own["PORT_BITS"] = std::to_string(fifo->room->beat_bits);
-  own["BEAT_SIZE"] = std::to_string(std::bit_width(static_cast<uint64_t>(fifo->room->beat_bits / 8)) - 1);
-  own["PORT"] = port_of(*fifo);
-  for (const char* signal :
-       {"arvalid", "arready", "araddr", "arlen",  "rvalid", "rready", "rdata", "rresp",  "rlast",  "awvalid", "awready",
-        "awaddr",  "awlen",   "wvalid", "wready", "wdata",  "wstrb",  "wlast", "bvalid", "bready", "bresp"})
-    own["CONNECTED"] += fmt::format("      .m_axi_{0}({1}_{0}),\n", signal, port_of(*fifo));
+  own["CONNECTIONS"] = axi_connections(port_of(*fifo), AxiUse::kReadsAndWrites);
+  own["CONSTANTS"] = axi_constants(port_of(*fifo), fifo->room->beat_bits, AxiUse::kReadsAndWrites);
   return filled(kOutside, own);
 }
 
 std::string outside_ports(const DeviceDesign& design) {
   std::string text;
-  for (const OutsideFifo& fifo : outside_fifos(design)) {
-    const TemplateValues values = {{"PORT", port_of(fifo)},
-                                   {"BEAT_TOP", std::to_string(fifo.room->beat_bits - 1)},
-                                   {"STROBE_TOP", std::to_string(fifo.room->beat_bits / 8 - 1)}};
-    text += filled(kStreamPort, values) + filled(kStreamPortWrites, values);
-  }
+  for (const OutsideFifo& fifo : outside_fifos(design)) text += axi_port(port_of(fifo), fifo.room->beat_bits, AxiUse::kReadsAndWrites);
   return text;
 }
 

@@ -31,36 +31,14 @@ inline constexpr WaitingText kActRamText{.kind = RoomPlace::Kind::kActRam,
                                          .in_data = "$p$lanes_data",
                                          .out = "$p$kept",
                                          .out_data = "$p$kept_data"};
-inline constexpr WaitingText kSumRamText{.kind = RoomPlace::Kind::kNorm,
-                                         .name = "sum_ram",
-                                         .width = "BEAT",
-                                         .style = "$NORM_STYLE$",
-                                         .depth = "$MASK_BEATS$",
-                                         .rows = "$P$OUT_HEIGHT",
-                                         .in = "$p$keeps_sum",
-                                         .in_data = "$p$sum_data",
-                                         .out = "$p$x",
-                                         .out_data = "$p$x_data"};
-inline constexpr WaitingText kNormRamText{.kind = RoomPlace::Kind::kNorm,
-                                          .name = "norm_ram",
-                                          .width = "BEAT",
-                                          .style = "$NORM_STYLE$",
-                                          .depth = "$MASK_BEATS$",
-                                          .rows = "$P$OUT_HEIGHT",
-                                          .in = "$p$keeps_x",
-                                          .in_data = "$p$value_data",
-                                          .out = "$p$norm_x",
-                                          .out_data = "$p$norm_x_data"};
-inline constexpr WaitingText kSmoothRamText{.kind = RoomPlace::Kind::kNorm,
-                                            .name = "smooth_ram",
-                                            .width = "BEAT",
-                                            .style = "$NORM_STYLE$",
-                                            .depth = "$MASK_BEATS$",
-                                            .rows = "$P$OUT_HEIGHT",
-                                            .in = "$p$keeps_y",
-                                            .in_data = "$p$smoothed_data",
-                                            .out = "$p$y",
-                                            .out_data = "$p$y_data"};
+// Of a value for every sum: what a norm or an activation keeps.
+constexpr WaitingText of_every_sum(std::string_view name, std::string_view in, std::string_view in_data, std::string_view out,
+                                   std::string_view out_data) {
+  return {RoomPlace::Kind::kNorm, name, "BEAT", "$NORM_STYLE$", "$MASK_BEATS$", "$P$OUT_HEIGHT", in, in_data, out, out_data};
+}
+inline constexpr WaitingText kSumRamText = of_every_sum("sum_ram", "$p$keeps_sum", "$p$sum_data", "$p$x", "$p$x_data"),
+                             kNormRamText = of_every_sum("norm_ram", "$p$keeps_x", "$p$value_data", "$p$norm_x", "$p$norm_x_data"),
+                             kSmoothRamText = of_every_sum("smooth_ram", "$p$keeps_y", "$p$smoothed_data", "$p$y", "$p$y_data");
 inline constexpr WaitingText kWinnerRamText{.kind = RoomPlace::Kind::kWinners,
                                             .name = "winner_ram",
                                             .width = "$LANES$ * $WINNER_BITS$",

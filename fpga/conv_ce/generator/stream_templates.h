@@ -10,36 +10,6 @@
 
 namespace millrace {
 
-// A port to the memory outside: $PORT$, of $BEAT_BITS$; reading, and where $WRITES$ stands writing too.
-inline constexpr std::string_view kStreamPort = R"sv(
-    output logic        $PORT$_arvalid,
-    input  logic        $PORT$_arready,
-    output logic [63:0] $PORT$_araddr,
-    output logic [ 7:0] $PORT$_arlen,
-    output logic [ 2:0] $PORT$_arsize,
-    output logic [ 1:0] $PORT$_arburst,
-    input  logic        $PORT$_rvalid,
-    output logic        $PORT$_rready,
-    input  logic [$BEAT_TOP$:0] $PORT$_rdata,
-    input  logic        $PORT$_rlast,
-    input  logic [ 1:0] $PORT$_rresp,
-)sv";
-inline constexpr std::string_view kStreamPortWrites = R"sv(    output logic        $PORT$_awvalid,
-    input  logic        $PORT$_awready,
-    output logic [63:0] $PORT$_awaddr,
-    output logic [ 7:0] $PORT$_awlen,
-    output logic [ 2:0] $PORT$_awsize,
-    output logic [ 1:0] $PORT$_awburst,
-    output logic        $PORT$_wvalid,
-    input  logic        $PORT$_wready,
-    output logic [$BEAT_TOP$:0] $PORT$_wdata,
-    output logic [$STROBE_TOP$:0] $PORT$_wstrb,
-    output logic        $PORT$_wlast,
-    input  logic        $PORT$_bvalid,
-    output logic        $PORT$_bready,
-    input  logic [ 1:0] $PORT$_bresp,
-)sv";
-
 inline constexpr std::string_view kKernelStreams = R"sv(  // Kernels, for FP and EB, from the memory outside.
   localparam int $P$WORD = $KPW$ * $K$ * $K$;
   logic [$PARAMETER_BITS$-1:0] $p$forward_address, $p$back_address;
@@ -49,9 +19,7 @@ inline constexpr std::string_view kKernelStreams = R"sv(  // Kernels, for FP and
 $FORWARD_STREAM$$BACK_STREAM$)sv";
 
 // For $WHO$, forward or back, on $PORT$.
-inline constexpr std::string_view kKernelStream = R"sv(  assign $PORT$_arsize = 3'd$BEAT_SIZE$;
-  assign $PORT$_arburst = 2'b01;
-  parameter_streamer #(
+inline constexpr std::string_view kKernelStream = R"sv($CONSTANTS$  parameter_streamer #(
       .ELEMENTS($P$WORD),
       .BEAT_BITS($BEAT_BITS$)
   ) $p$$WHO$_kernels (
@@ -66,23 +34,11 @@ inline constexpr std::string_view kKernelStream = R"sv(  assign $PORT$_arsize = 
       .parameter_ready($p$$WHO$_there),
       .parameter_read($p$$WHO$_read),
       .parameter_word($p$$WHO$_word),
-      .m_axi_arvalid($PORT$_arvalid),
-      .m_axi_arready($PORT$_arready),
-      .m_axi_araddr($PORT$_araddr),
-      .m_axi_arlen($PORT$_arlen),
-      .m_axi_rvalid($PORT$_rvalid),
-      .m_axi_rready($PORT$_rready),
-      .m_axi_rdata($PORT$_rdata),
-      .m_axi_rresp($PORT$_rresp),
-      .m_axi_rlast($PORT$_rlast)
+$CONNECTIONS$
   );
 )sv";
 
-inline constexpr std::string_view kGradientStream = R"sv(  assign $PORT$_arsize = 3'd$BEAT_SIZE$;
-  assign $PORT$_arburst = 2'b01;
-  assign $PORT$_awsize = 3'd$BEAT_SIZE$;
-  assign $PORT$_awburst = 2'b01;
-  gradient_streamer #(
+inline constexpr std::string_view kGradientStream = R"sv($CONSTANTS$  gradient_streamer #(
       .ELEMENTS($P$WORD),
       .LOAD_WORDS($LOAD_WORDS$),
       .BEAT_BITS($BEAT_BITS$)
@@ -101,27 +57,7 @@ inline constexpr std::string_view kGradientStream = R"sv(  assign $PORT$_arsize 
       .gradient_read_word($p$gradient_read_word),
       .gradient_write_enable($p$gradient_write),
       .gradient_write_word($p$gradient_write_word),
-      .m_axi_arvalid($PORT$_arvalid),
-      .m_axi_arready($PORT$_arready),
-      .m_axi_araddr($PORT$_araddr),
-      .m_axi_arlen($PORT$_arlen),
-      .m_axi_rvalid($PORT$_rvalid),
-      .m_axi_rready($PORT$_rready),
-      .m_axi_rdata($PORT$_rdata),
-      .m_axi_rresp($PORT$_rresp),
-      .m_axi_rlast($PORT$_rlast),
-      .m_axi_awvalid($PORT$_awvalid),
-      .m_axi_awready($PORT$_awready),
-      .m_axi_awaddr($PORT$_awaddr),
-      .m_axi_awlen($PORT$_awlen),
-      .m_axi_wvalid($PORT$_wvalid),
-      .m_axi_wready($PORT$_wready),
-      .m_axi_wdata($PORT$_wdata),
-      .m_axi_wstrb($PORT$_wstrb),
-      .m_axi_wlast($PORT$_wlast),
-      .m_axi_bvalid($PORT$_bvalid),
-      .m_axi_bready($PORT$_bready),
-      .m_axi_bresp($PORT$_bresp)
+$CONNECTIONS$
   );
 )sv";
 
