@@ -38,6 +38,9 @@ bool has_boards(const Plan& plan) {
   return false;
 }
 
+// Of their pace, where it is worth a word.
+constexpr double kLessThanEngines = 0.99;
+
 // Longer rings are timed by `rtl --check` alone: it takes seconds for some hundreds of boards.
 constexpr int64_t kMostTimed = 200;
 
@@ -177,8 +180,10 @@ std::string waiting_text(const RingCheck& check) {
   if (!check.waiting_pace_ratio) return check.pace_ratio && !check.no_waiting.empty() ? "no waiting_pace_ratio: " + check.no_waiting : "";
   if (*check.waiting_pace_ratio == 0)
     return "waiting_pace_ratio 0: the ring stands still" + (check.waits ? "; " + waiting_text(*check.waits) : "");
-  return fmt::format("waiting_pace_ratio {:.3f}: the ring's pace with the room of its memories{}", *check.waiting_pace_ratio,
-                     check.waits ? "; " + waiting_text(*check.waits) : "");
+  std::string why = check.waits ? "; " + waiting_text(*check.waits) : "";
+  if (!check.waits && check.pace_ratio && *check.waiting_pace_ratio < kLessThanEngines * *check.pace_ratio)
+    why = "; no memory that waits for errors sets it: rows wait between engines";
+  return fmt::format("waiting_pace_ratio {:.3f}: the ring's pace with the room of its memories{}", *check.waiting_pace_ratio, why);
 }
 
 std::string built_text(const RingCheck& check) {

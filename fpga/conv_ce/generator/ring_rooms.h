@@ -8,7 +8,7 @@
 // the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
 // blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
 // its bandwidth and its bytes go. Boards that share a layer get its rows at once and need them one after the other, as partial sums pass;
-// where maps are so small that line buffers are full by then, rows wait on their way to the next board, in a FIFO. Nothing is given where
+// where line buffers are full by then, rows wait on their way to the next board, in a FIFO. Nothing is given where
 // the plan says no times or no block RAM, or where a device is not generated. The plan does not change: what is built keeps more of its
 // pace. Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once

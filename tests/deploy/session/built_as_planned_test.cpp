@@ -179,6 +179,17 @@ TEST(BuiltAsPlanned, APlanThatCannotBeBuiltIsNamed) {
   EXPECT_NE(why.find("device 0 (zc706) cannot be built: layer conv1: it is not trained"), std::string::npos) << why;
 }
 
+TEST(BuiltAsPlanned, ALostPaceHasItsCause) {
+  RingCheck check;
+  check.pace_ratio = 1;
+  check.waiting_pace_ratio = 0.96;
+  EXPECT_NE(waiting_text(check).find("rows wait between engines"), std::string::npos) << waiting_text(check);
+  check.waits = WaitingPlace{.device = 0, .layer = "conv1", .memory = "winners", .room_samples = 1, .enough_samples = 3};
+  EXPECT_NE(waiting_text(check).find("waits in the winners of conv1"), std::string::npos) << waiting_text(check);
+  check.waiting_pace_ratio = 0;
+  EXPECT_NE(waiting_text(check).find("stands still"), std::string::npos) << waiting_text(check);
+}
+
 TEST(BuiltAsPlanned, RingsWithoutAPaceSayWhy) {
   const Graph graph(find_model("lenet5"));
   std::optional<Plan> plan = planned(graph, "zc706x2");
