@@ -1,10 +1,11 @@
 """Rings in which boards make the steps of recurrent layers: trained through XRT's emulation and on simulated RTL, by the millrace command under
 mpirun, held against the functional model; and a rank killed among the steps, after which others go on.
 
-    steps_ring.py --mpirun mpirun --millrace bin/millrace trained      20 updates on each kind of board, on 1 and 2 ranks: one digest
+    steps_ring.py --mpirun mpirun --millrace bin/millrace trained      8 updates on each kind of board, on 1 and 2 ranks: one digest
     steps_ring.py --mpirun mpirun --millrace bin/millrace projected    8 of a layer that projects its outputs, on 2 ranks
     steps_ring.py --mpirun mpirun --millrace bin/millrace killed --count 10 [--results steps_on_real_paths.json]
-                                       a rank of two killed at a drawn moment of each of the two kinds, resumed: the same digest
+                                       the same of 20 updates; and a rank of two killed at a drawn moment of each of
+                                       the two kinds, resumed: the same digest
 
 Engines are simulated where Verilator is, and boards emulated where XRT is; what is missing is said. Exit status 0: all promises kept, 1: not, 77:
 neither is there.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 SKIPPED = 77
 STEPS = 20
+FEW_STEPS = 8
 MODEL = """name: "small"
 input_kind: TOKENS
 input { channels: 1 height: 100 width: 1 }
@@ -73,19 +75,19 @@ def on(kind, updates=STEPS):
     return [*JOB, "--steps", str(updates), "--cluster", f"cpu+{kind}+cpu+{kind}+cpu"]
 
 
-def trained(tools, folder, kinds):
-    expected = done_of(start(tools, 1, [*on("emulated-fpga"), "--out", "emulated"], folder))
+def trained(tools, folder, kinds, updates):
+    expected = done_of(start(tools, 1, [*on("emulated-fpga", updates), "--out", "emulated"], folder), updates)
     rows = []
     for kind in kinds:
         for ranks in (1, 2):
-            digest = done_of(start(tools, ranks, [*on(kind), "--out", f"{kind}-{ranks}"], folder))
-            rows.append({"kind": kind, "ranks": ranks, "updates": STEPS, "digest": digest, "same": digest == expected})
+            digest = done_of(start(tools, ranks, [*on(kind, updates), "--out", f"{kind}-{ranks}"], folder), updates)
+            rows.append({"kind": kind, "ranks": ranks, "updates": updates, "digest": digest, "same": digest == expected})
             print(json.dumps(rows[-1]), flush=True)
     return expected, rows
 
 
 def trained_projected(tools, folder, kinds):
-    updates = 8
+    updates = FEW_STEPS
     (folder / "small.textproto").write_text(MODEL.replace("lstm { hidden: 7 ", "lstm { hidden: 7 projection: 3 "), encoding="utf-8")
 
     def digest_on(kind, ranks):
@@ -145,7 +147,7 @@ def main():
         (folder / "small.textproto").write_text(MODEL, encoding="utf-8")
         if tools.case == "projected":
             return trained_projected(tools, folder, kinds)
-        expected, rows = trained(tools, folder, kinds)
+        expected, rows = trained(tools, folder, kinds, STEPS if tools.case == "killed" else FEW_STEPS)
         killed = []
         for kind in kinds if tools.case == "killed" else []:
             number = 0
