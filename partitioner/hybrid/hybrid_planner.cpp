@@ -38,6 +38,8 @@ constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
 constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
 constexpr double kLeastPart = 8;
+// Micro-batches that are looked at after one that is no faster, where rows stream.
+constexpr int64_t kMostNoFaster = 1;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
 constexpr int64_t kMostTogether = 65'536;
 // Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
@@ -316,8 +318,7 @@ bool no_better(const Candidate& candidate, const Candidate& known) {
          remote_elements(candidate.plan) >= remote_elements(known.plan);
 }
 
-// Where rows stream, weights off chip alone ask for micro-batches: once they are no faster, larger ones are not either. They may be as fast
-// between updates, and lose less at one.
+// Where rows stream, weights off chip alone ask for micro-batches. They may be as fast between updates, and lose less at one.
 bool may_be_faster(const PlanTask& task, int64_t micro_batch, Candidate& known, std::string& standstill) {
   if (remote_elements(known.plan) == 0 && no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kWorthSharing))) return false;
   if (!no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kSurelyFaster))) return true;
@@ -360,6 +361,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   std::vector<Candidate> at_an_update;  // faster there, perhaps
   const bool streams = streams_rows(task);
   const bool full = task.options.accounting == Accounting::kFull;
+  int64_t no_faster_in_a_row = 0;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
@@ -395,7 +397,12 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       candidate.timed = true;
       candidate.summary.images_per_second = std::min(candidate.summary.images_per_second, better->summary.images_per_second);
     }
-    if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) break;
+    // Weights fill their passes in steps: after a size that is no faster the next one may be.
+    if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) {
+      if (++no_faster_in_a_row > kMostNoFaster) break;
+      continue;
+    }
+    no_faster_in_a_row = 0;
     // Where devices wait for a ring that drains, larger products pay until they do no more.
     const bool waits =
         full && !streams && !chooses_chunks(task) && task.options.mini_batch / micro_batch < std::ssize(task.models) && !candidates.empty();
