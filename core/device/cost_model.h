@@ -108,6 +108,8 @@ class CostModel {
     static_cast<void>(question);
     return {};
   }
+  // Whether a search may weigh the memory that they save: not where built memories say less than what fits (blocks of two kinds).
+  virtual bool enlarges_engines() const { return false; }
   // What resources may add up to; at most kMostResources.
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.

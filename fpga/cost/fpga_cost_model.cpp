@@ -156,11 +156,13 @@ class FpgaCostModel final : public CostModel {
     return demand_of(question, use_of(question, false));
   }
 
+  bool enlarges_engines() const override { return built_ && board_.urams <= 0; }
+
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
     std::vector<LargerEngine> found;
     if (!built_ || is_blocked(question) || asks_for_steps(question)) return found;
     if (question.streamed_words == StreamedWords::kBuilt) return larger_built(question);
-    if (board_.urams > 0) return found;
+    if (!enlarges_engines()) return found;
     const Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up) return found;

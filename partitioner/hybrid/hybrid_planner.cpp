@@ -38,6 +38,8 @@ constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
 constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
 constexpr double kLeastPart = 8;
+// How much longer a period may be where another lets every memory find blocks of one kind.
+constexpr double kLongestForBlocks = 0.01;
 // Micro-batches that are looked at after one that is no faster, where rows stream.
 constexpr int64_t kMostNoFaster = 1;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
@@ -229,6 +231,18 @@ bool fits_devices(const Candidate& candidate) {
   return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
 }
 
+// Blocks of two kinds can stand in for each other, but no memory lies in both: whether each kind suffices as memories are planned to lie.
+bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
+  std::vector<double> taken(task.models.size());
+  for (const Shard& shard : candidate.plan.shards)
+    for (const NamedAmount& amount : shard.resources)
+      if (amount.name == "uram" || amount.name == "parameter_uram") taken[static_cast<size_t>(shard.device)] += amount.amount;
+  for (size_t d = 0; d < taken.size(); ++d)
+    for (const NamedAmount& amount : task.models[d]->inventory())
+      if (taken[d] > 0 && amount.name == "uram" && taken[d] > amount.amount) return false;
+  return true;
+}
+
 // The fastest between updates with so many samples to a micro-batch. A search counts the fewest words that any engine moves and reserves
 // memory for some numbers of channels; where the plan, as it is built, is slower than that promised, or larger than a device, cuts for
 // slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
@@ -237,15 +251,27 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   Candidate found = candidate_of(task, attempt, bound);
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
   std::optional<Candidate> fastest;
+  bool packs = false;
   const auto consider = [&](Candidate candidate) {
+    const bool also_packs = packs_blocks(task, candidate);
     const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
-    if (faster && fits_devices(candidate)) fastest = std::move(candidate);
+    if (!(packs == also_packs ? faster : also_packs) || !fits_devices(candidate)) return;
+    fastest = std::move(candidate);
+    packs = also_packs;
   };
   const auto slower = [&] { return fastest ? fastest->summary.seconds_per_image / promised - 1 : std::numeric_limits<double>::infinity(); };
   consider(std::move(found));
+  // Where no more is at stake than which layers lie on chip, others may.
+  if (fastest && !packs && !task.options.on_chip.empty()) return std::nullopt;
+  if (fastest && !packs) {  // weights beside their engines only where there is no time for them elsewhere
+    RingSolution roomy = attempt->solution;
+    roomy.least_room = true;
+    consider(candidate_of(attempt->task, attempt, roomy, bound));
+  }
   std::vector<std::shared_ptr<const Attempt>> searches{attempt};
   for (const double by : kSlower) {
-    if (slower() <= std::max(kWorthCounting, by) || (fastest && task.models.size() > kLongRing)) break;
+    if (packs && slower() <= std::max(kWorthCounting, by)) break;
+    if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
     if (searches.size() == 1)
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine}) {

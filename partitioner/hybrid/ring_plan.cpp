@@ -67,9 +67,10 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
     const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
     const bool off_chip = solver.segments().off_chip(d, from, to);
     const SegmentLoads& segments = solver.segments();
-    std::optional<ShardWays> ways;
-    if (segments.builds(d)) ways = segments.built_ways(d, from, to, solution.compute_period, solution.period);
-    if (!ways) ways = segments.ways(d, from, to, solution.compute_period, solution.least_room);
+    std::optional<ShardWays> ways = segments.ways(d, from, to, solution.compute_period, solution.least_room);
+    if (segments.builds(d))
+      if (std::optional<ShardWays> built = segments.built_ways(d, from, to, solution.compute_period, solution.period, *ways))
+        ways = std::move(built);
     double shared = 0;
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));

@@ -97,7 +97,7 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
   }
   for (const CostModel* model : task.models) {
     chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());
-    enlarges_.push_back(model->dedicated_engines() && task.options.accounting == Accounting::kFull);
+    enlarges_.push_back(model->enlarges_engines() && task.options.accounting == Accounting::kFull);
   }
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
 }
@@ -202,7 +202,9 @@ ShardWays SegmentLoads::ways(int64_t device, int64_t from, int64_t to, double pe
   return {};
 }
 
-std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period) const {
+std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period,
+                                                  const ShardWays& placed) const {
+  const bool as_placed = !enlarges(device);
   StretchLoad within_period(*this, device, period, {});
   StretchLoad whatever(*this, device, period, {}, std::numeric_limits<double>::max());
   for (int64_t g = from < to ? chain_->group_at(from) : chain_->groups(); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
@@ -210,23 +212,29 @@ std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, 
     const BlockList blocks = chain_->blocks(g, begin, end);
     ShardQuestion asked = exact_question(device, g, end, period, ring_period, blocks);
     asked.streamed_words = StreamedWords::kBuilt;
-    place_weights(device, g, {}, false, asked);
+    place_weights(device, g, as_placed ? placed : ShardWays(), false, asked);
+    const bool streams_as_placed = as_placed && asked.off_chip;
     ShardLoad shard{.group = g, .from = begin, .to = end, .beside = demand_of(device, asked), .others = {}, .larger = {}};
-    shard.may_stream = chooses(device, g) && shard.beside.parameters == 0;
+    shard.may_stream = !as_placed && chooses(device, g) && shard.beside.parameters == 0;
     shard.others = std::make_shared<std::vector<ShardLoad::Other>>();
     shard.larger = std::make_shared<std::vector<ShardLoad::Other>>();
     for (const bool streams : {false, true}) {
-      if (streams && !shard.may_stream) break;
-      place_weights(device, g, {{g, streams}}, false, asked);
-      if (streams) shard.others->push_back({{g, true}, demand_of(device, asked)});
+      if (streams != streams_as_placed && (as_placed || !shard.may_stream)) continue;
+      if (!as_placed) place_weights(device, g, {{g, streams}}, false, asked);
+      if (streams && !as_placed) shard.others->push_back({{g, true}, demand_of(device, asked)});
       for (const LargerEngine& larger : model(device).larger_engines(asked))
         shard.larger->push_back({{g, streams, larger.most_tiles}, larger.demand});
     }
     within_period.add(shard);
     whatever.add(shard);
   }
-  if (std::optional<ShardWays> ways = within_period.ways(false)) return ways;
-  return whatever.fastest();
+  std::optional<ShardWays> ways = within_period.ways(false);
+  if (!ways) ways = whatever.fastest();
+  if (!ways || !as_placed) return ways;
+  for (const ShardWay& way : placed)
+    if (std::ranges::find(*ways, way.group, &ShardWay::group) == ways->end()) ways->push_back(way);
+  std::ranges::sort(*ways, {}, &ShardWay::group);
+  return ways;
 }
 
 void SegmentLoads::place_weights(int64_t device, int64_t group, const ShardWays& ways, bool off_chip, ShardQuestion& question) const {

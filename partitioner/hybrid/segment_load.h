@@ -121,8 +121,9 @@ class SegmentLoads {
   // larger than need be where the smallest ones fit.
   ShardWays ways(int64_t device, int64_t from, int64_t to, double period, bool least_room) const;
   // The same of engines as they are built, in a ring whose period is known: as fast as the memory outside lets them be. Nothing where they
-  // do not fit.
-  std::optional<ShardWays> built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period) const;
+  // do not fit. Weights of a device that enlarges none stay where they are placed.
+  std::optional<ShardWays> built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period,
+                                      const ShardWays& placed) const;
   // Says in a question where its weights lie, and how large its engine is; the stretch may keep all its weights off chip.
   void place_weights(int64_t device, int64_t group, const ShardWays& ways, bool off_chip, ShardQuestion& question) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;

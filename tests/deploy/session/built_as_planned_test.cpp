@@ -63,6 +63,16 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
   }
 }
 
+// Of boards with blocks of two kinds, too: shares of them may fit of which no memory lies in both.
+TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
+  for (const char* model : {"alexnet-torch", "vgg11"}) {
+    const Graph graph(find_model(model));
+    const std::optional<Plan> plan = planned(graph, "u280x8");
+    ASSERT_TRUE(plan) << model;
+    for (const DeviceCheck& check : checks_of(*plan, graph)) EXPECT_TRUE(check.fits()) << model << " " << check.index << check.lacks;
+  }
+}
+
 // Where words off chip set the pace, what engines leave empty in them is counted, and engines that leave less are planned and built.
 TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
   int64_t larger = 0;

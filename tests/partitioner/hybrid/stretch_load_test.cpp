@@ -31,6 +31,7 @@ class StreamingBoard final : public CostModel {
   bool holds_parameters(size_t resource) const override { return resource != 1; }
   std::vector<Constant> constants() const override { return {}; }
   bool dedicated_engines() const override { return true; }
+  bool enlarges_engines() const override { return settings_.larger; }
   std::vector<NamedAmount> inventory() const override { return {{"dram_bytes_per_second", settings_.bytes_per_second}}; }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {
