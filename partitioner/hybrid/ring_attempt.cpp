@@ -1,0 +1,150 @@
+#include "partitioner/hybrid/ring_attempt.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "partitioner/hybrid/ring_plan.h"
+
+namespace millrace {
+namespace {
+
+// By how much a plan has to be faster for devices to stay without work.
+constexpr double kWorthEmptyDevices = 1e-6;
+// By how much a plan is slower than its search promised where others are tried.
+constexpr double kWorthCounting = 1e-4;
+// By how much longer periods are tried then, and which part of the loss at least.
+constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
+constexpr double kLeastPart = 8;
+// How much longer a period may be where another lets every memory find blocks of one kind.
+constexpr double kLongestForBlocks = 0.01;
+
+// For what no cuts can keep: with larger engines counted as the least that they may take.
+PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
+  PlanTask least = task;
+  least.options.allow_empty = allow_empty;
+  least.options.streamed_words = StreamedWords::kLeast;
+  return least;
+}
+
+// Of another solution than the attempt's own.
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, const RingSolution& solution,
+                       double lower_bound) {
+  const int64_t chunks = std::max<int64_t>(1, task.options.time_chunks);
+  Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, solution, chunks), .summary = {}};
+  candidate.plan.lower_bound_seconds_per_image = lower_bound;
+  candidate.summary = summarize(candidate.plan, *task.graph);
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
+  if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
+  return candidate;
+}
+
+// What is built, not what a search reserved.
+bool fits_devices(const Candidate& candidate) {
+  return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
+}
+
+// Blocks of two kinds can stand in for each other, but no memory lies in both: whether each kind suffices as memories are planned to lie.
+bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
+  std::vector<double> taken(task.models.size());
+  for (const Shard& shard : candidate.plan.shards)
+    for (const NamedAmount& amount : shard.resources)
+      if (amount.name == "uram" || amount.name == "parameter_uram") taken[static_cast<size_t>(shard.device)] += amount.amount;
+  for (size_t d = 0; d < taken.size(); ++d)
+    for (const NamedAmount& amount : task.models[d]->inventory())
+      if (taken[d] > 0 && amount.name == "uram" && taken[d] > amount.amount) return false;
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
+  auto busy = std::make_unique<Attempt>(task, micro_batch);
+  busy->solution = busy->solver.solve();
+  const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
+  const bool all_work = task.options.allow_empty || ordered || task.models.size() < 2;
+  const bool known = busy->solution.feasible && task.models.size() > kLongRing;
+  const Attempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
+  const auto with_bound = [&](std::unique_ptr<Attempt> attempt) {
+    RingSolution& solution = attempt->solution;
+    if (least.solver.counts_engines() && solution.feasible) solution.lower_bound = least.solver.longest_ruled_out(solution.lower_bound);
+    return attempt;
+  };
+  if (all_work || known) return with_bound(std::move(busy));
+  PlanTask relaxed = task;
+  relaxed.options.allow_empty = true;
+  if (!busy->solution.feasible) {
+    auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
+    idle->solution = idle->solver.solve();
+    return idle->solution.feasible ? with_bound(std::move(idle)) : std::move(busy);
+  }
+  // As close as the bisections come, else as close as matters.
+  for (const double closer : {1e-9, kWorthEmptyDevices}) {
+    const double shorter = busy->solution.period / (1 + closer);
+    if (!least.solver.rules_out(shorter)) continue;
+    busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
+    return busy;
+  }
+  auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
+  idle->solution = idle->solver.solve();
+  if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices))
+    return with_bound(std::move(idle));
+  busy->solution.lower_bound = std::min(busy->solution.lower_bound, idle->solution.lower_bound);
+  return with_bound(std::move(busy));
+}
+
+bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period) {
+  const PlanTask least = with_least_engines(task, true);
+  return RingSolver(least, micro_batch).rules_out(period);
+}
+
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound) {
+  return candidate_of(task, attempt, attempt->solution, lower_bound);
+}
+
+// The fastest between updates with so many samples to a micro-batch. A search counts the fewest words that any engine moves and reserves
+// memory for some numbers of channels; where the plan, as it is built, is slower than that promised, or larger than a device, cuts for
+// slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt) {
+  const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
+  Candidate found = candidate_of(task, attempt, bound);
+  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
+  std::optional<Candidate> fastest;
+  bool packs = false;
+  const auto consider = [&](Candidate candidate) {
+    const bool also_packs = packs_blocks(task, candidate);
+    const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
+    if (!(packs == also_packs ? faster : also_packs) || !fits_devices(candidate)) return;
+    fastest = std::move(candidate);
+    packs = also_packs;
+  };
+  const auto slower = [&] { return fastest ? fastest->summary.seconds_per_image / promised - 1 : std::numeric_limits<double>::infinity(); };
+  consider(std::move(found));
+  // Where no more is at stake than which layers lie on chip, others may.
+  if (fastest && !packs && !task.options.on_chip.empty()) return std::nullopt;
+  if (fastest && !packs) {  // weights beside their engines only where there is no time for them elsewhere
+    RingSolution roomy = attempt->solution;
+    roomy.least_room = true;
+    consider(candidate_of(attempt->task, attempt, roomy, bound));
+  }
+  std::vector<std::shared_ptr<const Attempt>> searches{attempt};
+  for (const double by : kSlower) {
+    if (packs && slower() <= std::max(kWorthCounting, by)) break;
+    if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
+    if (fastest && by > 0 && by < slower() / kLeastPart) continue;
+    if (searches.size() == 1)
+      for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine}) {
+        PlanTask counting = attempt->task;
+        counting.options.streamed_words = words;
+        searches.push_back(std::make_shared<const Attempt>(std::move(counting), attempt->solver.micro_batch()));
+      }
+    for (const std::shared_ptr<const Attempt>& search : searches) {
+      const RingSolution solution = search->solver.solve_within(promised * (1 + by));
+      if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
+    }
+  }
+  return fastest;
+}
+
+}  // namespace millrace

@@ -1,0 +1,57 @@
+// One way to see a ring's task, the search's answer to it, and the plan that is made of that.
+//
+//   std::shared_ptr<const Attempt> attempt = best_attempt(task, /*micro_batch=*/1);
+//   if (attempt->solution.feasible)
+//     if (std::optional<Candidate> fastest = fastest_of(task, attempt)) fastest->summary.images_per_second;
+//
+// A search counts what engines take as it reserves it; a candidate has them as they are built. An attempt owns its task, which its solver
+// refers to, so it is never copied; candidates share attempts. Nothing here knows what a mini-batch takes. Internal to
+// partitioner/hybrid.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/documents/plan.h"
+#include "partitioner/hybrid/ring_solver.h"
+#include "partitioner/planning/planning.h"
+#include "partitioner/planning/summary.h"
+
+namespace millrace {
+
+// Longer rings that work are not planned a second time, which takes seconds.
+inline constexpr size_t kLongRing = 200;
+
+// The solver refers to the task beside it.
+struct Attempt {
+  Attempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+  PlanTask task;
+  RingSolver solver;
+  RingSolution solution;
+};
+
+// Every device has work, unless leaving some without is faster, or the only way.
+std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch);
+// Whether no cuts keep a period, with larger engines counted as the least that they may take.
+bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period);
+
+struct Candidate {
+  std::shared_ptr<const Attempt> attempt;
+  Plan plan;
+  PlanSummary summary;
+  bool timed = false;  // what a mini-batch takes is known
+  bool stands_still = false;
+  bool surpassed = false;  // by one that is known: its time is that one's, which it cannot undercut
+};
+
+// Of the attempt's solution.
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound);
+// The fastest between updates with the attempt's micro-batch: where the plan, as it is built, is slower than its search promised, or larger
+// than a device, cuts for slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt);
+
+}  // namespace millrace
