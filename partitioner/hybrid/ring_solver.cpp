@@ -7,14 +7,13 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
 #include "core/plan/schedule.h"
+#include "partitioner/hybrid/joint_bisection.h"
 #include "partitioner/hybrid/lifetimes.h"
 
 namespace millrace {
 namespace {
 
-// Periods outside are no answer to anything: a femtosecond and thirty years per sample.
-constexpr double kShortestPeriod = 1e-15;
-constexpr double kLongestPeriod = 1e9;
+constexpr double kShortestPeriod = 1e-15;   // a femtosecond: what is shorter is no answer to anything
 constexpr double kPeriodTolerance = 1e-12;  // relative
 constexpr double kQuickTolerance = 1e-5;
 constexpr double kShareTolerance = 1e-9;
@@ -263,144 +262,6 @@ std::optional<RingSolution> RingSolver::solution_at(const Periods& periods, cons
   if (!cuts) return std::nullopt;
   return solution_of(std::move(*cuts), periods);
 }
-
-// The least period of cuts and homes together, from both sides.
-class RingSolver::JointBisection {
- public:
-  // Periods up to `impossible` are shown to be too short; `best` is what is known to work, if anything.
-  JointBisection(const RingSolver& solver, double impossible, RingSolution best)
-      : solver_(&solver), impossible_(impossible), best_(std::move(best)) {}
-
-  void run(double start, Effort effort) {
-    if (!best_.feasible) find_any(start);
-    if (!best_.feasible || effort == Effort::kQuick) return;
-    for (const auto& [cells, tolerance] : kLevels) {
-      every_place_ = true;
-      descend(cells, tolerance);
-      raise(cells, tolerance);
-      if (every_place_) {  // more cells would tell no more
-        descend(cells, kExact);
-        raise(cells, kExact);
-        break;
-      }
-      if (best_.period <= impossible_ * (1 + kCloseEnough) || work_ > kMostWork) break;
-    }
-    if (joint_) speed_up_devices();
-  }
-
-  const RingSolution& best() const { return best_; }
-  double impossible() const { return impossible_; }
-  bool decided() const { return decided_; }                         // where nothing was found: shown that there is nothing
-  const std::vector<int64_t>& nearest() const { return nearest_; }  // cuts that came close then
-
- private:
-  struct Level {
-    int64_t cells;
-    double tolerance;
-  };
-  // Places looked at per link, and how finely the period is bisected with them.
-  static constexpr Level kLevels[] = {{24, 1e-3}, {96, 1e-6}, {384, 1e-6}};
-  static constexpr double kExact = 1e-9;
-  static constexpr double kCloseEnough = 1e-4;     // that more cells are not worth their time
-  static constexpr int64_t kMostWork = 8'000'000;  // stretches weighed: a second or two
-
-  JointAnswer::Verdict at(const Periods& periods, int64_t cells) {
-    JointAnswer answer = solver_->joint_.at(periods, cells);
-    work_ += answer.work;
-    every_place_ = every_place_ && answer.every_place;
-    if (answer.verdict == JointAnswer::Verdict::kImpossible) {
-      nearest_ = std::move(answer.cuts);
-      return answer.verdict;
-    }
-    std::optional<RingSolution> found;
-    if (answer.verdict == JointAnswer::Verdict::kFound) found = solver_->solution_of(answer.cuts, periods);
-    const auto keeps = [&] { return found && found->period <= std::max(periods.compute, periods.link) * (1 + 1e-12); };
-    if (!keeps()) {
-      if (const std::optional<ExhaustiveAnswer> all = solver_->exhaustive_.at(periods)) {
-        if (!all->possible) {
-          nearest_ = std::move(answer.cuts);
-          return JointAnswer::Verdict::kImpossible;
-        }
-        found = solver_->solution_as_kept(*all, periods);
-      }
-    }
-    if (!found) {
-      if (answer.verdict != JointAnswer::Verdict::kFound) nearest_ = std::move(answer.cuts);
-      return JointAnswer::Verdict::kUndecided;
-    }
-    const bool kept = keeps();
-    if (!best_.feasible || found->period < best_.period ||
-        (kept && found->period == best_.period && found->compute_period < best_.compute_period)) {
-      best_ = std::move(*found);
-      joint_ = true;
-      cells_ = cells;
-    }
-    return kept ? JointAnswer::Verdict::kFound : JointAnswer::Verdict::kUndecided;
-  }
-
-  void find_any(double start) {
-    for (const double slower : {1.0, 1.03, 1.2, 2.0, 8.0, 64.0}) {
-      if (at({start * slower, start * slower}, kLevels[0].cells) == JointAnswer::Verdict::kFound) return;
-      if (best_.feasible) return;
-    }
-    const Periods endless{kLongestPeriod, kLongestPeriod};
-    for (const int64_t cells : {24, 96, 384, 1536}) {
-      const JointAnswer::Verdict verdict = at(endless, cells);
-      decided_ = verdict == JointAnswer::Verdict::kImpossible;
-      if (best_.feasible || decided_) return;
-    }
-    for (const double slower : {1.03, 1.2, 2.0, 8.0, 64.0})
-      for (const int64_t cells : {384, 1536})
-        if (at({start * slower, start * slower}, cells); best_.feasible) return;
-  }
-
-  void descend(int64_t cells, double tolerance) {
-    double low = impossible_;
-    while (best_.period - low > tolerance * best_.period && work_ <= kMostWork) {
-      const double middle = best_.period > 4 * low ? 2 * std::max(low, best_.period / 1024) : low + (best_.period - low) / 2;
-      const double before = best_.period;
-      const JointAnswer::Verdict verdict = at({middle, middle}, cells);
-      if (verdict == JointAnswer::Verdict::kImpossible) impossible_ = std::max(impossible_, middle);
-      if (verdict != JointAnswer::Verdict::kFound || best_.period >= before) low = middle;
-    }
-  }
-
-  // The longest period that is shown to be too short.
-  void raise(int64_t cells, double tolerance) {
-    double open = best_.period;
-    while (open - impossible_ > tolerance * open && work_ <= kMostWork) {
-      const double middle = open > 4 * impossible_ ? open / 2 : impossible_ + (open - impossible_) / 2;
-      if (at({middle, middle}, cells) == JointAnswer::Verdict::kImpossible) {
-        impossible_ = middle;
-      } else {
-        open = middle;
-      }
-      open = std::min(open, best_.period);
-    }
-  }
-
-  // Where links set the pace, devices are balanced all the same.
-  void speed_up_devices() {
-    const double link = best_.period;
-    double low = 0;
-    double high = best_.compute_period;
-    if (at({high * (1 - 1e-6), link}, cells_) != JointAnswer::Verdict::kFound) return;
-    while (high - low > 1e-3 * high && work_ <= kMostWork) {
-      const double middle = low + (high - low) / 2;
-      (at({middle, link}, cells_) == JointAnswer::Verdict::kFound ? high : low) = middle;
-    }
-  }
-
-  const RingSolver* solver_;
-  double impossible_;
-  RingSolution best_;
-  std::vector<int64_t> nearest_;
-  bool joint_ = false;
-  bool decided_ = false;
-  bool every_place_ = true;  // of all probes of a level
-  int64_t cells_ = 0;
-  int64_t work_ = 0;
-};
 
 // Where parameters count that can live elsewhere than with their user.
 Storage RingSolver::anywhere() const {

@@ -53,6 +53,9 @@ struct RingSolution {
   Homes homes;
 };
 
+// Seconds per sample, thirty years: what is longer is no answer to anything.
+inline constexpr double kLongestPeriod = 1e9;
+
 enum class Effort {
   kThorough,
   kQuick,  // whether there is a plan, and about how fast; not the best of those where cuts and homes depend on each other
