@@ -208,7 +208,7 @@ bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std
 }
 
 // The same with whole layers on every device, where the best cuts divide some.
-std::shared_ptr<const Attempt> with_whole_layers(const PlanTask& task, const Attempt& best) {
+std::shared_ptr<const RingAttempt> with_whole_layers(const PlanTask& task, const RingAttempt& best) {
   const auto inside = [&](int64_t cut) {
     const Chain& chain = best.solver.chain();
     return cut > 0 && cut < chain.end() && chain.begin_of(chain.group_at(cut)) != cut;
@@ -216,7 +216,7 @@ std::shared_ptr<const Attempt> with_whole_layers(const PlanTask& task, const Att
   if (task.options.strategy != Strategy::kHybrid || std::ranges::none_of(best.solution.cuts, inside)) return nullptr;
   PlanTask whole = task;
   whole.options.strategy = Strategy::kLayer;
-  std::unique_ptr<Attempt> attempt = best_attempt(whole, best.solver.micro_batch());
+  std::unique_ptr<RingAttempt> attempt = best_attempt(whole, best.solver.micro_batch());
   return attempt->solution.feasible ? std::move(attempt) : nullptr;
 }
 
@@ -237,7 +237,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
-    const std::shared_ptr<const Attempt> attempt = best_attempt(task, micro_batch);
+    const std::shared_ptr<const RingAttempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
       if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = solution.shortage;
@@ -256,12 +256,12 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
       PlanTask quiet = task;
       quiet.options.balance = Balance::kNever;
-      const std::shared_ptr<const Attempt> with_users = best_attempt(quiet, micro_batch);
+      const std::shared_ptr<const RingAttempt> with_users = best_attempt(quiet, micro_batch);
       if (with_users->solution.feasible)
         if (std::optional<Candidate> local = fastest_of(quiet, with_users)) at_an_update.push_back(std::move(*local));
     }
     if (full && !streams)
-      if (const std::shared_ptr<const Attempt> whole = with_whole_layers(task, *attempt))
+      if (const std::shared_ptr<const RingAttempt> whole = with_whole_layers(task, *attempt))
         at_an_update.push_back(candidate_of(task, whole, solution.lower_bound));
     const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
     candidate.surpassed = streams && better != before.end();

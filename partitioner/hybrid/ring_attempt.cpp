@@ -29,7 +29,7 @@ PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
 }
 
 // Of another solution than the attempt's own.
-Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, const RingSolution& solution,
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, const RingSolution& solution,
                        double lower_bound) {
   const int64_t chunks = std::max<int64_t>(1, task.options.time_chunks);
   Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, solution, chunks), .summary = {}};
@@ -59,14 +59,14 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
 
 }  // namespace
 
-std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
-  auto busy = std::make_unique<Attempt>(task, micro_batch);
+std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
+  auto busy = std::make_unique<RingAttempt>(task, micro_batch);
   busy->solution = busy->solver.solve();
   const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
   const bool all_work = task.options.allow_empty || ordered || task.models.size() < 2;
   const bool known = busy->solution.feasible && task.models.size() > kLongRing;
-  const Attempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
-  const auto with_bound = [&](std::unique_ptr<Attempt> attempt) {
+  const RingAttempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
+  const auto with_bound = [&](std::unique_ptr<RingAttempt> attempt) {
     RingSolution& solution = attempt->solution;
     if (least.solver.counts_engines() && solution.feasible) solution.lower_bound = least.solver.longest_ruled_out(solution.lower_bound);
     return attempt;
@@ -75,7 +75,7 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
   PlanTask relaxed = task;
   relaxed.options.allow_empty = true;
   if (!busy->solution.feasible) {
-    auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
+    auto idle = std::make_unique<RingAttempt>(std::move(relaxed), micro_batch);
     idle->solution = idle->solver.solve();
     return idle->solution.feasible ? with_bound(std::move(idle)) : std::move(busy);
   }
@@ -86,7 +86,7 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
     busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
     return busy;
   }
-  auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
+  auto idle = std::make_unique<RingAttempt>(std::move(relaxed), micro_batch);
   idle->solution = idle->solver.solve();
   if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices))
     return with_bound(std::move(idle));
@@ -99,14 +99,14 @@ bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period) {
   return RingSolver(least, micro_batch).rules_out(period);
 }
 
-Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound) {
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound) {
   return candidate_of(task, attempt, attempt->solution, lower_bound);
 }
 
 // The fastest between updates with so many samples to a micro-batch. A search counts the fewest words that any engine moves and reserves
 // memory for some numbers of channels; where the plan, as it is built, is slower than that promised, or larger than a device, cuts for
 // slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
-std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt) {
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt) {
   const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
   Candidate found = candidate_of(task, attempt, bound);
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
@@ -128,7 +128,7 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     roomy.least_room = true;
     consider(candidate_of(attempt->task, attempt, roomy, bound));
   }
-  std::vector<std::shared_ptr<const Attempt>> searches{attempt};
+  std::vector<std::shared_ptr<const RingAttempt>> searches{attempt};
   for (const double by : kSlower) {
     if (packs && slower() <= std::max(kWorthCounting, by)) break;
     if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
@@ -137,9 +137,9 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine}) {
         PlanTask counting = attempt->task;
         counting.options.streamed_words = words;
-        searches.push_back(std::make_shared<const Attempt>(std::move(counting), attempt->solver.micro_batch()));
+        searches.push_back(std::make_shared<const RingAttempt>(std::move(counting), attempt->solver.micro_batch()));
       }
-    for (const std::shared_ptr<const Attempt>& search : searches) {
+    for (const std::shared_ptr<const RingAttempt>& search : searches) {
       const RingSolution solution = search->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
     }

@@ -1,6 +1,6 @@
 // One way to see a ring's task, the search's answer to it, and the plan that is made of that.
 //
-//   std::shared_ptr<const Attempt> attempt = best_attempt(task, /*micro_batch=*/1);
+//   std::shared_ptr<const RingAttempt> attempt = best_attempt(task, /*micro_batch=*/1);
 //   if (attempt->solution.feasible)
 //     if (std::optional<Candidate> fastest = fastest_of(task, attempt)) fastest->summary.images_per_second;
 //
@@ -25,22 +25,22 @@ namespace millrace {
 inline constexpr size_t kLongRing = 200;
 
 // The solver refers to the task beside it.
-struct Attempt {
-  Attempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
+struct RingAttempt {
+  RingAttempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
+  RingAttempt(const RingAttempt&) = delete;
+  RingAttempt& operator=(const RingAttempt&) = delete;
   PlanTask task;
   RingSolver solver;
   RingSolution solution;
 };
 
 // Every device has work, unless leaving some without is faster, or the only way.
-std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch);
+std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch);
 // Whether no cuts keep a period, with larger engines counted as the least that they may take.
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period);
 
 struct Candidate {
-  std::shared_ptr<const Attempt> attempt;
+  std::shared_ptr<const RingAttempt> attempt;
   Plan plan;
   PlanSummary summary;
   bool timed = false;  // what a mini-batch takes is known
@@ -49,9 +49,9 @@ struct Candidate {
 };
 
 // Of the attempt's solution.
-Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound);
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound);
 // The fastest between updates with the attempt's micro-batch: where the plan, as it is built, is slower than its search promised, or larger
 // than a device, cuts for slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
-std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt);
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt);
 
 }  // namespace millrace
