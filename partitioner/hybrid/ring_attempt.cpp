@@ -1,6 +1,8 @@
 #include "partitioner/hybrid/ring_attempt.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@ constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.03
 constexpr double kLeastPart = 8;
 // How much longer a period may be where another lets every memory find blocks of one kind.
 constexpr double kLongestForBlocks = 0.01;
+// Block RAMs that a block of UltraRAM's bits fill.
+constexpr double kBram36OfUram = 8;
 
 // For what no cuts can keep: with larger engines counted as the least that they may take.
 PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
@@ -45,15 +49,46 @@ bool fits_devices(const Candidate& candidate) {
   return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
 }
 
-// Blocks of two kinds can stand in for each other, but no memory lies in both: whether each kind suffices as memories are planned to lie.
+// Blocks of two kinds can stand in for each other, but no memory lies in both. Whether, of memories that are planned as UltraRAM, some can
+// lie in block RAM so that both kinds suffice: words of weights and of their gradients are two memories of about the same size.
 bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
-  std::vector<double> taken(task.models.size());
-  for (const Shard& shard : candidate.plan.shards)
-    for (const NamedAmount& amount : shard.resources)
-      if (amount.name == "uram" || amount.name == "parameter_uram") taken[static_cast<size_t>(shard.device)] += amount.amount;
-  for (size_t d = 0; d < taken.size(); ++d)
-    for (const NamedAmount& amount : task.models[d]->inventory())
-      if (taken[d] > 0 && amount.name == "uram" && taken[d] > amount.amount) return false;
+  // Of these no memories are generated beside recurrent engines yet.
+  const auto recurs = [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; };
+  if (std::ranges::any_of(task.graph->nodes(), recurs)) return true;
+  struct Device {
+    double uram = 0, bram36 = 0;
+    std::vector<int64_t> memories;  // by UltraRAM blocks
+  };
+  std::vector<Device> devices(task.models.size());
+  for (const Shard& shard : candidate.plan.shards) {
+    Device& device = devices[static_cast<size_t>(shard.device)];
+    for (const NamedAmount& amount : shard.resources) {
+      const bool weights = amount.name.starts_with("parameter_");
+      if (amount.name.ends_with("bram36")) device.bram36 += amount.amount;
+      if (!amount.name.ends_with("uram")) continue;
+      device.uram += amount.amount;
+      const auto blocks = static_cast<int64_t>(std::ceil(amount.amount / (weights ? 2 : 1)));
+      device.memories.insert(device.memories.end(), weights ? 2 : 1, blocks);
+    }
+  }
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const Device& device = devices[d];
+    double uram = 0, bram36 = 0;
+    for (const NamedAmount& amount : task.models[d]->inventory()) {
+      if (amount.name == "uram") uram = amount.amount;
+      if (amount.name == "bram36") bram36 = amount.amount;
+    }
+    if (uram <= 0 || device.uram <= uram) continue;
+    // Which numbers of blocks may move.
+    const auto most = static_cast<int64_t>(std::max(0.0, (bram36 - device.bram36) / kBram36OfUram));
+    std::vector<bool> moves(static_cast<size_t>(most) + 1);
+    moves[0] = true;
+    for (const int64_t blocks : device.memories)
+      for (int64_t sum = most; sum >= blocks; --sum)
+        if (moves[static_cast<size_t>(sum - blocks)]) moves[static_cast<size_t>(sum)] = true;
+    const auto least = static_cast<int64_t>(std::ceil(device.uram - uram));
+    if (least > most || std::find(moves.begin() + least, moves.end(), true) == moves.end()) return false;
+  }
   return true;
 }
 
