@@ -19,11 +19,11 @@ homes together; cases that the earlier table did not have say so. Rings of board
 rings with processors, whose cost model has measured rates of convolutions, and what a message costs, since then; the last two columns show
 that nothing else is.
 
-results/planning_zoo_full.csv is the same of full accounting, on the clusters with boards: the planner that counts in its searches what
-streamed words leave empty and reserves the memory of a period's own engines, beside the one before, which did neither. Its rates are those
-of whole mini-batches, of which updates take a part that no search bounds, so a tolerance of a thousandth is asked (--tolerance 1e-3). Six
-cases are slower by more: four by at most 0.3%; googlenet on 8 vc709, alone and with a zc706, since errors that wait for others are counted
-on every board where they do.
+results/planning_zoo_full.csv is the same of full accounting, on the clusters with boards: the planner that may give boards larger engines
+where memory is short (60001426), beside the one before, which also had mlp's network input as a map. Its rates are those of whole
+mini-batches, of which updates take a part that no search bounds, so a tolerance of a thousandth is asked (--tolerance 1e-3). Five cases are
+slower by more: of alexnet, alexnet-grouped and alexnet-torch on 16 u280, vgg11-cifar on 2 and vgg19-cifar on 4 the plans before had boards
+whose memories found no blocks of one kind.
 
 results/fpdeep_pace_kept.csv (--kept writes it again, then's column as it is) has 13 networks on 15 and 40 vc709 and on 8 u280 beside the
 planner before cuts and homes were searched together, which is that of commit d9dad73 (the partitioner did not change between; vgg16 on 15
