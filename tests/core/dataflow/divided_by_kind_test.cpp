@@ -100,6 +100,16 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 constexpr Alignment kAlignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble};
 constexpr Alignment kDrained[] = {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble};
 
+// Every trained parameter, and how much every flow moved.
+template <typename Ring, typename Interpreter>
+void compare_bits(const Graph& graph, Ring& ring, Interpreter& interpreter) {
+  for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    ASSERT_EQ(ring.parameter(node.layer.name, parameter), interpreter.parameter(node.layer.name, parameter.tensor))
+        << node.layer.name << "." << parameter.tensor;
+  });
+  ASSERT_EQ(ring.ports.moved, interpreter.moved());
+}
+
 // All but 60 with the parameters of steps on the device before, which makes their gradients of records: the interpreter makes them where
 // the steps are.
 TEST(DividedByKind, ExecutorsAreBitwiseTheInterpreter) {
@@ -117,11 +127,7 @@ TEST(DividedByKind, ExecutorsAreBitwiseTheInterpreter) {
     const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
     const auto ring = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
-    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
-      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
-          << node.layer.name << "." << parameter.tensor;
-    });
-    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    ASSERT_NO_FATAL_FAILURE(compare_bits(graph, *ring, *interpreter));
     // What the plan says of every flow.
     for (size_t f = 0; f < plan.flows.size(); ++f) {
       ASSERT_EQ(interpreter->moved()[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
@@ -191,11 +197,7 @@ TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
     const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
     const auto ring = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
-    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
-      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
-          << node.layer.name << "." << parameter.tensor;
-    });
-    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    ASSERT_NO_FATAL_FAILURE(compare_bits(graph, *ring, *interpreter));
     for (size_t f = 0; f < plan.flows.size(); ++f) {
       ASSERT_EQ(interpreter->moved()[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
       states += plan.flows[f].stream == Stream::kState ? 1 : 0;
@@ -278,11 +280,7 @@ TEST(DividedByKind, ChunksOfTimeAreTheInterpretersBits) {
     ASSERT_EQ(interpreter->moved(), interpreted(at_once, graph, ElementType::kFloat32, draw.steps)->moved());
     const auto ring = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
-    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
-      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
-          << node.layer.name << "." << parameter.tensor;
-    });
-    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    ASSERT_NO_FATAL_FAILURE(compare_bits(graph, *ring, *interpreter));
     if (!drains(plan.alignment)) continue;
     const auto exact = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat64); }, draw.steps);

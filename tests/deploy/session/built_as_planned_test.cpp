@@ -73,6 +73,14 @@ TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
   }
 }
 
+// Weights off chip fill their passes in steps: two samples to a pass are slower than one there, and four faster than both.
+TEST(BuiltAsPlanned, InMicroBatchesBehindOneThatIsNoFaster) {
+  const Graph graph(find_model("alexnet-grouped"));
+  const std::optional<Plan> plan = planned(graph, "vc709x6");
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->micro_batch, 4);
+}
+
 // Where words off chip set the pace, what engines leave empty in them is counted, and engines that leave less are planned and built.
 TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
   int64_t larger = 0;
