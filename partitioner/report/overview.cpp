@@ -217,7 +217,9 @@ void add_key_figures(Page& page, const PlanView& view) {
   // The pace that trains is lower by what updates take, which the bound leaves out.
   const std::string between = view.plan.purpose == Purpose::kInference ? "" : fmt::format("between updates, {}; ", bound_counts(view.plan));
   if (summary.lower_bound_images_per_second > 0)
-    tiles.push_back(tile_of(view.plan.purpose == Purpose::kInference ? "No cuts can pass" : "No plan can pass",
+    tiles.push_back(tile_of(!bound_is_proven(view.plan)                ? "Search rules out above"
+                            : view.plan.purpose == Purpose::kInference ? "No cuts can pass"
+                                                                       : "No plan can pass",
                             plain(summary.lower_bound_images_per_second, rate),
                             summary.optimality_gap > 0 ? fmt::format("{}this one is within {}", between, percent(summary.optimality_gap))
                                                        : fmt::format("{}this one reaches it", between),
