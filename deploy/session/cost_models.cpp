@@ -12,11 +12,18 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/device/forwarding_cost_model.h"
+#include "core/plan/recomputation.h"
+#include "core/plan/validate.h"
 #include "deploy/devices/device_registry.h"
 #include "deploy/devices/hardware.h"
+#include "deploy/session/accounting.h"
+#include "deploy/session/catalogue_registry.h"
+#include "deploy/session/plan_inference.h"
+#include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/layers_without_hardware.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "gpu/catalogue/gpu_cost_model.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 namespace {
@@ -187,6 +194,36 @@ Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalo
   const bool is_path = shorthand_or_path.ends_with(".textproto") || shorthand_or_path.find('/') != std::string_view::npos;
   return is_path ? cluster_from_file(std::filesystem::path(shorthand_or_path), catalogue)
                  : cluster_from_shorthand(shorthand_or_path, catalogue);
+}
+
+Plan load_timed_plan(const std::filesystem::path& path) {
+  Plan plan = load_plan(path);
+  const bool timed = std::ranges::any_of(plan.shards, [](const Shard& shard) { return !shard.phases.empty(); });
+  if (timed || plan.devices() != 1) {
+    const Graph graph(plan.model);
+    if (plan.purpose == Purpose::kInference)
+      check_engines(plan, graph);
+    else
+      check_built_engines(plan, graph, path.string());
+    return plan;
+  }
+  const Graph graph(plan.model);
+  const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic, plan.accounting, graph);
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = plan.cluster;
+  task.models = models.of_devices;
+  task.options.alignment = plan.alignment;
+  task.options.mini_batch = plan.mini_batch;
+  task.options.micro_batch = plan.micro_batch;
+  task.options.optimizer = plan.optimizer;
+  task.options.recompute = recomputes(plan);
+  task.options.arithmetic = plan.arithmetic;
+  account(task, plan.accounting);
+  Outcome outcome = make_plan(task);
+  if (!outcome.plan)
+    fail(ErrorCode::kInfeasible, "{}: it carries no engine times, and none can be modelled: {}", path.string(), outcome.reason.text);
+  return std::move(*outcome.plan);
 }
 
 }  // namespace millrace

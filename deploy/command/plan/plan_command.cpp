@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/base/field_kinds.h"
 #include "core/base/files.h"
-#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "core/base/writable.h"
@@ -25,8 +23,8 @@
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/command_words.h"
 #include "deploy/command/line/flag_checks.h"
+#include "deploy/command/plan/plan_flags.h"
 #include "deploy/command/plan/plan_output.h"
-#include "deploy/command/plan/profile_plan.h"
 #include "deploy/command/plan/resource_output.h"
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
@@ -37,10 +35,8 @@
 #include "deploy/session/ring_check.h"
 #include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
-#include "deploy/session/word_meaning.h"
 #include "partitioner/baseline/explain_kind.h"
 #include "partitioner/choice/choose.h"
-#include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planning/sample_word.h"
 #include "partitioner/report/report.h"
@@ -68,116 +64,9 @@ Examples:
       how two plans differ
 )";
 
-struct PlanFlags {
-  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto",
-                                        order = "given", replicas, laps, engine, divide = "auto", mode = "overlap", out, report, show;
-  std::vector<std::string> catalogues, pins, cuts, compare;
-  std::optional<int64_t> mini_batch, micro_batch, bits;
-  std::string time_chunks;
-  std::optional<double> link_gbps, link_gbps_both;
-  double epoch_images = 1281167;
-  InferenceRequest batch;  // of inference
-  bool inference = false, recompute = false, explain = false, resources = false, allow_empty = false, fc_barrier = false,
-       fpdeep_lifetimes = false, exactly = false, json = false;
-  ProfilePlanFlags profile;
-  std::vector<std::string> given;  // names of the options on the command line
-  std::string command;             // as it was typed, near enough to type it again
-};
-
-int64_t integer_of(std::string_view text, std::string_view flag, std::string_view whole) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    fail(ErrorCode::kUsage, "{} \"{}\": \"{}\" is not a whole number", flag, whole, text);
-  return value;
-}
-
-// What strategy kind alone has.
-void check_kind_options(const PlanFlags& flags, Strategy strategy) {
-  for (const char* name : {"--laps", "--engine", "--divide", "--mode"})
-    if (strategy != Strategy::kKind && std::ranges::find(flags.given, name) != flags.given.end())
-      fail(ErrorCode::kUsage, "{} has no effect without --strategy kind; leave it out, or add that", name);
-  if (strategy == Strategy::kKind && std::ranges::find(flags.given, "--balance") != flags.given.end())
-    fail(ErrorCode::kUsage,
-         "--balance has no effect with --strategy kind, where parameters lie beside the products of their layer; leave it out");
-}
-
-// LAYER=DEVICE
-void add_pin(const std::string& text, PlanOptions& options) {
-  const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0) fail(ErrorCode::kUsage, "--pin \"{}\": write LAYER=DEVICE, such as conv1=0", text);
-  const std::string layer = text.substr(0, equals);
-  const int64_t device = integer_of(std::string_view(text).substr(equals + 1), "--pin", text);
-  if (!options.pins.emplace(layer, device).second) fail(ErrorCode::kUsage, "--pin \"{}\": the layer is pinned already", text);
-}
-
-// LINK=LAYER[:CHANNEL[:OUTPUTS]]
-void add_cut(const std::string& text, PlanOptions& options) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals + 1 == text.size())
-    fail(ErrorCode::kUsage, "--cut \"{}\": write LINK=LAYER, LINK=LAYER:CHANNEL or LINK=LAYER:CHANNEL:OUTPUTS, such as 3=conv2_1:40", text);
-  const int64_t link = integer_of(std::string_view(text).substr(0, equals), "--cut", text);
-  FixedCut cut;
-  std::string_view rest = std::string_view(text).substr(equals + 1);
-  const size_t first = rest.find(':');
-  cut.layer = std::string(rest.substr(0, first));
-  if (first != std::string_view::npos) {
-    rest = rest.substr(first + 1);
-    const size_t second = rest.find(':');
-    cut.channel = integer_of(rest.substr(0, second), "--cut", text);
-    if (second != std::string_view::npos) cut.outputs = integer_of(rest.substr(second + 1), "--cut", text);
-  }
-  if (!options.cuts.emplace(link, std::move(cut)).second) fail(ErrorCode::kUsage, "--cut \"{}\": link {} is cut already", text, link);
-}
-
-Balance balance_from(const std::string& word) {
-  return meaning_of<Balance>("--balance", word, {{"auto", Balance::kAuto}, {"always", Balance::kAlways}, {"never", Balance::kNever}});
-}
-
-bool some_dedicated(const CostModels& models) {
-  return std::any_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
-}
-
-// 0: to be chosen.
-int64_t time_chunks_of(const PlanFlags& flags, const Job& job) {
-  if (flags.inference) return 1;
-  if (flags.time_chunks.empty() && !flags.job_file.empty()) return job.time_chunks;
-  return flags.time_chunks.empty() ? 0 : time_chunks_from(flags.time_chunks);
-}
-
-PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels& models) {
-  PlanOptions options;
-  options.strategy = strategy_from(flags.strategy);
-  if (!flags.job_file.empty()) {
-    options.alignment = job.alignment;
-    options.mini_batch = job.mini_batch;
-    options.micro_batch = job.micro_batch;
-    options.optimizer = job.optimizer;
-    options.recompute = job.recompute;
-    options.pins = job.pins;
-    options.cuts = job.cuts;
-  } else if (some_dedicated(models)) {
-    options.optimizer.kind = OptimizerKind::kSgd;  // as FPDeep: no second copy of the parameters on chip
-  }
-  if (!flags.alignment.empty()) options.alignment = alignment_from(flags.alignment);
-  if (!flags.optimizer.empty()) options.optimizer.kind = optimizer_from(flags.optimizer);
-  if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
-  if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
-  if (std::ranges::find(flags.given, "--recompute") != flags.given.end()) options.recompute = flags.recompute;
-  options.balance = balance_from(flags.balance);
-  options.divide_all = meaning_of<bool>("--divide", flags.divide, {{"auto", false}, {"all", true}});
-  options.pair_mode = pair_mode_from(flags.mode);
-  options.allow_empty = flags.allow_empty;
-  options.fc_barrier = flags.fc_barrier;
-  options.fpdeep_lifetimes = flags.fpdeep_lifetimes;
-  for (const std::string& pin : flags.pins) add_pin(pin, options);
-  for (const std::string& cut : flags.cuts) add_cut(cut, options);
-  return options;
-}
-
 // ImageNet's images make no epoch of anything else.
 double epoch_of(const PlanFlags& flags, const Graph& graph) {
-  const bool given = std::find(flags.given.begin(), flags.given.end(), "--epoch-images") != flags.given.end();
+  const bool given = flags.is_given("--epoch-images");
   return given || sample_word(graph).one == "image" ? flags.epoch_images : 0;
 }
 
@@ -218,71 +107,6 @@ ChosenPlan plan_with_progress(PlanTask& task, const Freedom& freedom) {
   return chosen;
 }
 
-// The ring with its devices in another order. Links given by hand belong to places, so there all have to be alike.
-RingOrder reordered(const PlanTask& task, const std::vector<int64_t>& order, bool from_file, const Catalogue& catalogue,
-                    const PlanFlags& flags) {
-  RingOrder result;
-  std::string shorthand;
-  for (size_t i = 0; i < order.size();) {
-    const std::string& kind = item(task.cluster.devices, order[i]).device;
-    size_t end = i;
-    while (end < order.size() && item(task.cluster.devices, order[end]).device == kind) ++end;
-    shorthand += fmt::format("{}{}x{}", i == 0 ? "" : "+", kind, end - i);
-    i = end;
-  }
-  result.name = shorthand;
-  result.cluster = from_file ? task.cluster : cluster_from(shorthand, catalogue);
-  if (!from_file) set_link_gbps(result.cluster, flags.link_gbps, flags.link_gbps_both);
-  result.cluster.name = task.cluster.name;
-  for (size_t i = 0; i < order.size(); ++i) {
-    result.cluster.devices[i] = item(task.cluster.devices, order[i]);
-    result.models.push_back(item(task.models, order[i]));
-  }
-  return result;
-}
-
-Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::string& cluster_name, const Catalogue& catalogue) {
-  Freedom freedom = flags.replicas.empty() ? usual_freedom(task) : Freedom{};
-  freedom.next_best = flags.explain;
-  const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty();
-  if (flags.order != "given" && flags.order != "best")
-    fail(ErrorCode::kUsage, "--order \"{}\" is unknown{}", flags.order, suggestion(flags.order, {"given", "best"}));
-  if (flags.order == "best") {
-    if (by_hand) fail(ErrorCode::kUsage, "--order best moves devices, and pins and cuts name them; leave one of the two out");
-    const bool from_file = cluster_name.ends_with(".textproto") || cluster_name.find('/') != std::string::npos;
-    const std::vector<LinkEntry>& links = task.cluster.links;
-    if (from_file && std::ranges::any_of(links, [&](const LinkEntry& link) { return link != links.front(); }))
-      fail(ErrorCode::kUsage, "--order best: the links of {} differ, and belong to places in the ring; leave it out, or make them alike",
-           cluster_name);
-    for (const std::vector<int64_t>& order : orders_of_kinds(task.cluster))
-      freedom.orders.push_back(reordered(task, order, from_file, catalogue, flags));
-  }
-  if (flags.replicas.empty()) return freedom;
-  if (task.options.accounting == Accounting::kFpdeep)
-    fail(ErrorCode::kUsage,
-         "--replicas needs full accounting: rings side by side agree on every update, which takes time; leave out "
-         "--accounting fpdeep");
-  if (task.options.strategy != Strategy::kHybrid || by_hand)
-    fail(ErrorCode::kUsage, "--replicas goes with hybrid plans without pins and cuts; leave it out");
-  const auto devices = static_cast<int64_t>(task.models.size());
-  if (flags.replicas == "auto") {
-    for (int64_t count = 2; count <= devices; ++count) freedom.replicas.push_back(count);
-    return freedom;
-  }
-  const int64_t count = integer_of(flags.replicas, "--replicas", flags.replicas);
-  if (count < 1) fail(ErrorCode::kUsage, "--replicas {}: give a number of rings from 1 on, or auto", count);
-  freedom.replicas = {count};
-  return freedom;
-}
-
-void refuse_training_options(const PlanFlags& flags) {
-  static const std::vector<std::string> of_training = {"--job",       "--alignment",  "--mini-batch", "--micro-batch",      "--time-chunks",
-                                                       "--optimizer", "--batch-norm", "--balance",    "--fpdeep-lifetimes", "--recompute"};
-  for (const std::string& name : flags.given)
-    if (std::find(of_training.begin(), of_training.end(), name) != of_training.end())
-      fail(ErrorCode::kUsage, "{} has no effect with --inference, which trains nothing; leave one of the two out", name);
-}
-
 int plan_model(const PlanFlags& flags) {
   Job job;
   if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
@@ -293,11 +117,10 @@ int plan_model(const PlanFlags& flags) {
     fail(ErrorCode::kUsage, "give --model and --cluster, such as --model vgg16 --cluster vc709x15 (or --profile, --show, --compare)");
   BatchNormChoice norms = flags.job_file.empty() ? BatchNormChoice::kAsModel : job.batch_norm;
   if (!flags.batch_norm.empty()) norms = batch_norm_from(flags.batch_norm);
-  if (flags.inference) refuse_training_options(flags);
-  if (!flags.inference)
-    for (const char* name : {"--streams", "--steps-per-pass", "--blocks"})
-      if (std::ranges::find(flags.given, name) != flags.given.end())
-        fail(ErrorCode::kUsage, "{} has no effect without --inference; leave it out", name);
+  if (flags.inference)
+    refuse_training_options(flags);
+  else
+    refuse_inference_options(flags);
   Model model = with_choice(find_model(model_name), norms);
   const Graph graph(flags.inference ? frozen_model(std::move(model)) : std::move(model));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
@@ -305,7 +128,7 @@ int plan_model(const PlanFlags& flags) {
   asked.graph = &graph;
   const int64_t time_chunks = time_chunks_of(flags, job);
   check_time_chunks(time_chunks, graph);
-  check_kind_options(flags, strategy_from(flags.strategy));
+  refuse_options_of_other_strategies(flags);
   asked.cluster = cluster_from(with_laps(cluster_name, flags.laps, graph), catalogue);
   set_link_gbps(asked.cluster, flags.link_gbps, flags.link_gbps_both);
   const Arithmetic arithmetic = arithmetic_for(asked.cluster, catalogue, flags.bits);
@@ -440,13 +263,6 @@ int compare_plans(const PlanFlags& flags) {
   return 0;
 }
 
-// Options that the chosen way of planning does not read would be ignored in silence.
-void refuse_idle_options(const PlanFlags& flags, std::string_view way, const std::vector<std::string>& read) {
-  for (const std::string& name : flags.given)
-    if (std::find(read.begin(), read.end(), name) == read.end())
-      fail(ErrorCode::kUsage, "{} has no effect {}; leave one of the two out", name, way);
-}
-
 int run(const PlanFlags& flags) {
   if (!flags.compare.empty()) {
     refuse_idle_options(flags, "with --compare", {"--compare"});
@@ -499,36 +315,6 @@ void add_profile_options(const Section& group, PlanFlags& flags) {
 }
 
 }  // namespace
-
-Plan load_timed_plan(const std::filesystem::path& path) {
-  Plan plan = load_plan(path);
-  const bool timed = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) { return !shard.phases.empty(); });
-  if (timed || plan.devices() != 1) {
-    const Graph graph(plan.model);
-    if (plan.purpose == Purpose::kInference)
-      check_engines(plan, graph);
-    else
-      check_built_engines(plan, graph, path.string());
-    return plan;
-  }
-  const Graph graph(plan.model);
-  const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic, plan.accounting, graph);
-  PlanTask task;
-  task.graph = &graph;
-  task.cluster = plan.cluster;
-  task.models = models.of_devices;
-  task.options.alignment = plan.alignment;
-  task.options.mini_batch = plan.mini_batch;
-  task.options.micro_batch = plan.micro_batch;
-  task.options.optimizer = plan.optimizer;
-  task.options.recompute = recomputes(plan);
-  task.options.arithmetic = plan.arithmetic;
-  account(task, plan.accounting);
-  Outcome outcome = make_plan(task);
-  if (!outcome.plan)
-    fail(ErrorCode::kInfeasible, "{}: it carries no engine times, and none can be modelled: {}", path.string(), outcome.reason.text);
-  return std::move(*outcome.plan);
-}
 
 void add_plan_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<PlanFlags>();
