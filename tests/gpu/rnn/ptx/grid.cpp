@@ -4,8 +4,8 @@
 #include <deque>
 #include <string>
 
+#include "tests/gpu/rnn/ptx/grid_memory.h"
 #include "tests/gpu/rnn/ptx/matrix.h"
-#include "tests/gpu/rnn/ptx/threads.h"
 
 namespace millrace::rnn::ptx {
 namespace {
@@ -15,22 +15,22 @@ constexpr int kPublishes = 1;  // the thread whose chain is counted: of an LSTM'
 class RunningGrid {
  public:
   RunningGrid(const Entry& entry, const Launch& launch, const std::vector<unsigned char>& parameters, const MayAccess& may_access)
-      : entry_(entry), launch_(launch), parameters_(parameters), may_access_(may_access), random_(launch.seed) {
+      : grid_(entry, launch), memory_(grid_, parameters, may_access) {
     const int blocks = launch.blocks - launch.missing_blocks;
     const std::size_t slots = entry.slots.size();
     const auto threads = static_cast<std::size_t>(launch.threads);
-    blocks_.resize(static_cast<std::size_t>(blocks));
-    threads_.resize(blocks_.size() * threads);
-    warps_.resize(threads_.size() / kWarp);
-    clusters_.resize(blocks_.size() / static_cast<std::size_t>(launch.cluster));
-    registers_.resize(threads_.size() * slots);
-    for (Block& block : blocks_) {
+    grid_.blocks.resize(static_cast<std::size_t>(blocks));
+    grid_.threads.resize(grid_.blocks.size() * threads);
+    warps_.resize(grid_.threads.size() / kWarp);
+    clusters_.resize(grid_.blocks.size() / static_cast<std::size_t>(launch.cluster));
+    registers_.resize(grid_.threads.size() * slots);
+    for (Block& block : grid_.blocks) {
       // What was never written is a NaN in every format.
       block.shared.assign(static_cast<std::size_t>(entry.static_shared + launch.shared_bytes), 0xFF);
       block.threads_left = launch.threads;
     }
-    for (std::size_t t = 0; t < threads_.size(); ++t) {
-      Thread& thread = threads_[t];
+    for (std::size_t t = 0; t < grid_.threads.size(); ++t) {
+      Thread& thread = grid_.threads[t];
       thread.r = registers_.data() + t * slots;
       std::copy(entry.slots.begin(), entry.slots.end(), thread.r);
       thread.block = static_cast<int>(t / threads);
@@ -46,60 +46,52 @@ class RunningGrid {
   }
 
   Statistics run() {
-    std::size_t left = threads_.size();
+    std::size_t left = grid_.threads.size();
     while (left > 0) {
       if (ready_.empty()) throw GridError(stuck());
       current_ = take();
-      Thread& thread = threads_[static_cast<std::size_t>(current_)];
-      const unsigned long long quantum = is(Schedule::kRandom) ? 1 + random_() % 48 : ~0ULL;
+      Thread& thread = grid_.threads[static_cast<std::size_t>(current_)];
+      const unsigned long long quantum = grid_.is(Schedule::kRandom) ? 1 + grid_.random() % 48 : ~0ULL;
       const bool goes_on = step(thread, quantum);
       if (thread.state == State::kFinished)
         --left;
-      else if (goes_on && is(Schedule::kLate))
+      else if (goes_on && grid_.is(Schedule::kLate))
         ready_.push_front(current_);  // the far end of the stack
       else if (goes_on)
         ready_.push_back(current_);
-      show_relaxed(left);
+      memory_.show_relaxed(left);
       if (!sent_.empty()) deliver_some(left);
-      if (statistics_.instructions > launch_.most_instructions) throw GridError("too many instructions: a loop without an end?");
+      if (grid_.statistics.instructions > grid_.launch.most_instructions) throw GridError("too many instructions: a loop without an end?");
     }
-    for (Thread& thread : threads_) show_all(thread);
-    for (Block& block : blocks_) block.writes.publish();
-    statistics_.different_loads = different_.size();
-    return statistics_;
+    for (Thread& thread : grid_.threads) memory_.show_all(thread);
+    for (Block& block : grid_.blocks) block.writes.publish();
+    grid_.statistics.different_loads = memory_.different_loads();
+    return grid_.statistics;
   }
 
  private:
-  bool is(Schedule schedule) const { return launch_.schedule == schedule; }
-  // Whether the rules are used to the full just now.
-  bool late() { return is(Schedule::kLate) || (is(Schedule::kRandom) && random_() % 2 == 0); }
-  Block& block_of(const Thread& thread) { return blocks_[static_cast<std::size_t>(thread.block)]; }
-  Warp& warp_of(const Thread& thread) { return warps_[static_cast<std::size_t>((thread.block * launch_.threads + thread.index) / kWarp)]; }
-  Thread* lanes_of(const Thread& thread) {
-    return &threads_[static_cast<std::size_t>(thread.block * launch_.threads + thread.index / kWarp * kWarp)];
+  Warp& warp_of(const Thread& thread) {
+    return warps_[static_cast<std::size_t>((thread.block * grid_.launch.threads + thread.index) / kWarp)];
   }
-
-  [[noreturn]] void fail(const Thread& thread, const std::string& what) const {
-    const Instruction& i = entry_.code[static_cast<std::size_t>(thread.pc)];
-    throw GridError(entry_.demangled + ": thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) +
-                    ", line " + std::to_string(i.line) + " \"" + entry_.lines[static_cast<std::size_t>(i.line)] + "\": " + what);
+  Thread* lanes_of(const Thread& thread) {
+    return &grid_.threads[static_cast<std::size_t>(thread.block * grid_.launch.threads + thread.index / kWarp * kWarp)];
   }
 
   // With even seeds some warps take several times as long as others.
   bool is_slow(int thread) const {
-    return launch_.seed % 2 == 0 && ((static_cast<unsigned>(thread / kWarp) * 2654435761U + launch_.seed) >> 8U) % 8 == 0;
+    return grid_.launch.seed % 2 == 0 && ((static_cast<unsigned>(thread / kWarp) * 2654435761U + grid_.launch.seed) >> 8U) % 8 == 0;
   }
 
   int take() {
     int chosen = 0;
-    if (is(Schedule::kInTurn)) {
+    if (grid_.is(Schedule::kInTurn)) {
       chosen = ready_.front();
       ready_.pop_front();
       return chosen;
     }
-    if (is(Schedule::kRandom)) {
-      std::size_t drawn = random_() % ready_.size();
-      if (is_slow(ready_[drawn])) drawn = random_() % ready_.size();
+    if (grid_.is(Schedule::kRandom)) {
+      std::size_t drawn = grid_.random() % ready_.size();
+      if (is_slow(ready_[drawn])) drawn = grid_.random() % ready_.size();
       std::swap(ready_[drawn], ready_.back());
     }
     chosen = ready_.back();
@@ -109,37 +101,37 @@ class RunningGrid {
 
   // Runs a thread until it waits, polls, ends or has had its turn; true when it is ready to go on.
   bool step(Thread& thread, unsigned long long quantum) {
-    const Instruction* const code = entry_.code.data();
+    const Instruction* const code = grid_.entry.code.data();
     Word* const r = thread.r;
     for (unsigned long long n = 0; n < quantum; ++n) {
       const Instruction& i = code[thread.pc];
-      ++statistics_.instructions;
-      if (&thread == threads_.data() + kPublishes) count(i);
+      ++grid_.statistics.instructions;
+      if (&thread == grid_.threads.data() + kPublishes) count(i);
       if (i.guard >= 0 && (r[i.guard] != 0) == i.guard_negated) {
         ++thread.pc;
         continue;
       }
       switch (i.kind) {
         case Kind::kAlu:
-          statistics_.divisions += i.part == Part::kIntegerDivision ? 1 : 0;
+          grid_.statistics.divisions += i.part == Part::kIntegerDivision ? 1 : 0;
           i.run(r, i);
           ++thread.pc;
           break;
         case Kind::kBranch: thread.pc = i.target; break;
         case Kind::kLoad: {
-          load(thread, i);
+          memory_.load(thread, i);
           ++thread.pc;
           const bool polled = i.space == Space::kGlobal && (i.order == Order::kRelaxed || i.order == Order::kAcquire);
           if (polled && thread.polls++ % 4 == 3) return true;
           break;
         }
         case Kind::kStore:
-          store(thread, i);
+          memory_.store(thread, i);
           ++thread.pc;
           break;
         case Kind::kFence:
-          release(thread);
-          acquire(thread);
+          memory_.release(thread);
+          memory_.acquire(thread);
           ++thread.pc;
           break;
         case Kind::kTimer:
@@ -161,13 +153,13 @@ class RunningGrid {
           thread.state = State::kAtCluster;
           return false;
         case Kind::kOpenMailbox:
-          if (r[i.at[1]] != 1) fail(thread, "only mailboxes of one thread are known");
-          block_of(thread).mailboxes[r[i.at[0]] & 0xFFFFFFU] = {};
+          if (r[i.at[1]] != 1) grid_.fail(thread, "only mailboxes of one thread are known");
+          grid_.block_of(thread).mailboxes[r[i.at[0]] & 0xFFFFFFU] = {};
           ++thread.pc;
           break;
         case Kind::kExpect: {
-          Mailbox& mailbox = opened(thread, block_of(thread), r[i.at[1]]);
-          if (mailbox.expects) fail(thread, "expects more before all is there that it expects");
+          Mailbox& mailbox = opened(thread, grid_.block_of(thread), r[i.at[1]]);
+          if (mailbox.expects) grid_.fail(thread, "expects more before all is there that it expects");
           mailbox.expects = true;
           mailbox.missing += static_cast<std::int32_t>(r[i.at[2]]);
           mailbox.settle();
@@ -175,7 +167,7 @@ class RunningGrid {
           break;
         }
         case Kind::kAwait: {
-          const bool ended = opened(thread, block_of(thread), r[i.at[1]]).phase % 2 != (r[i.at[2]] & 1U);
+          const bool ended = opened(thread, grid_.block_of(thread), r[i.at[1]]).phase % 2 != (r[i.at[2]] & 1U);
           r[i.at[0]] = ended ? 1 : 0;
           ++thread.pc;
           if (!ended) return true;
@@ -192,7 +184,7 @@ class RunningGrid {
   }
 
   void count(const Instruction& i) {
-    Chain& chain = statistics_.chain[barriers_of_first_ % 2];
+    Chain& chain = grid_.statistics.chain[barriers_of_first_ % 2];
     ++chain.instructions;
     chain.integer_divisions += i.part == Part::kIntegerDivision ? 1 : 0;
     chain.exact_divisions += i.part == Part::kExactDivision ? 1 : 0;
@@ -207,7 +199,7 @@ class RunningGrid {
   // --- Meeting.
 
   bool barrier(Thread& thread) {
-    Block& block = block_of(thread);
+    Block& block = grid_.block_of(thread);
     ++thread.pc;
     thread.state = State::kAtBarrier;
     ++block.arrived;
@@ -218,13 +210,13 @@ class RunningGrid {
 
   // Everybody is here: wakes all, the last one among them.
   void open_barrier(int number) {
-    Block& block = blocks_[static_cast<std::size_t>(number)];
+    Block& block = grid_.blocks[static_cast<std::size_t>(number)];
     block.arrived = 0;
     ++block.clock;
-    const bool publishes = !late();
+    const bool publishes = !grid_.late();
     unsigned acquired = 0;
-    for (int t = 0; t < launch_.threads; ++t) {
-      Thread& one = threads_[static_cast<std::size_t>(number * launch_.threads + t)];
+    for (int t = 0; t < grid_.launch.threads; ++t) {
+      Thread& one = grid_.threads[static_cast<std::size_t>(number * grid_.launch.threads + t)];
       one.shared.drain([&](const Write& write) { store_bytes(block.shared.data() + write.address, write.value, write.bytes); });
       one.global.drain([&](const Write& write) {
         block.writes.add(write);
@@ -233,31 +225,31 @@ class RunningGrid {
       acquired = std::max(acquired, one.acquired);
     }
     if (publishes) block.writes.publish();
-    for (int t = 0; t < launch_.threads; ++t) {
-      Thread& one = threads_[static_cast<std::size_t>(number * launch_.threads + t)];
+    for (int t = 0; t < grid_.launch.threads; ++t) {
+      Thread& one = grid_.threads[static_cast<std::size_t>(number * grid_.launch.threads + t)];
       one.acquired = acquired;  // what one of them has acquired, all of them see
       if (one.state != State::kAtBarrier) continue;
       one.state = State::kReady;
-      ready_.push_back(number * launch_.threads + t);
+      ready_.push_back(number * grid_.launch.threads + t);
     }
   }
 
   // --- Clusters.
 
-  Cluster& cluster_of(const Thread& thread) { return clusters_[static_cast<std::size_t>(thread.block / launch_.cluster)]; }
+  Cluster& cluster_of(const Thread& thread) { return clusters_[static_cast<std::size_t>(thread.block / grid_.launch.cluster)]; }
 
   void arrive_in_cluster(Thread& thread) {
     Cluster& cluster = cluster_of(thread);
     thread.awaits = cluster.barriers;
-    const int first = thread.block / launch_.cluster * launch_.cluster;
-    if (++cluster.arrived < launch_.cluster * launch_.threads) return;
+    const int first = thread.block / grid_.launch.cluster * grid_.launch.cluster;
+    if (++cluster.arrived < grid_.launch.cluster * grid_.launch.threads) return;
     cluster.arrived = 0;
     ++cluster.barriers;
-    for (int b = first; b < first + launch_.cluster; ++b) {
-      Block& block = blocks_[static_cast<std::size_t>(b)];
+    for (int b = first; b < first + grid_.launch.cluster; ++b) {
+      Block& block = grid_.blocks[static_cast<std::size_t>(b)];
       ++block.clock;
-      for (int t = b * launch_.threads; t < (b + 1) * launch_.threads; ++t) {
-        Thread& one = threads_[static_cast<std::size_t>(t)];
+      for (int t = b * grid_.launch.threads; t < (b + 1) * grid_.launch.threads; ++t) {
+        Thread& one = grid_.threads[static_cast<std::size_t>(t)];
         one.shared.drain([&](const Write& write) { store_bytes(block.shared.data() + write.address, write.value, write.bytes); });
         one.global.drain([&](const Write& write) { block.writes.add(write); });
         if (one.state != State::kAtCluster) continue;
@@ -269,35 +261,36 @@ class RunningGrid {
 
   Mailbox& opened(const Thread& thread, Block& block, Word address) {
     const auto found = block.mailboxes.find(address & 0xFFFFFFU);
-    if (found == block.mailboxes.end()) fail(thread, "no mailbox was opened at " + std::to_string(address & 0xFFFFFFU));
+    if (found == block.mailboxes.end()) grid_.fail(thread, "no mailbox was opened at " + std::to_string(address & 0xFFFFFFU));
     return found->second;
   }
 
   void send(Thread& thread, const Instruction& i) {
     const auto to = static_cast<std::uint32_t>(thread.r[i.at[0]]), mailbox = static_cast<std::uint32_t>(thread.r[i.at[2]]);
     const int rank = static_cast<int>(to >> 24U) - 1;
-    if (to >> 24U != mailbox >> 24U || rank < 0 || rank >= launch_.cluster) fail(thread, "sends to a block that is not of its cluster");
-    const Sent sent{thread.block / launch_.cluster * launch_.cluster + rank, to & 0xFFFFFFU, mailbox & 0xFFFFFFU,
+    if (to >> 24U != mailbox >> 24U || rank < 0 || rank >= grid_.launch.cluster)
+      grid_.fail(thread, "sends to a block that is not of its cluster");
+    const Sent sent{thread.block / grid_.launch.cluster * grid_.launch.cluster + rank, to & 0xFFFFFFU, mailbox & 0xFFFFFFU,
                     static_cast<std::uint32_t>(thread.r[i.at[1]])};
-    Block& block = blocks_[static_cast<std::size_t>(sent.block)];
-    if (block.threads_left == 0) fail(thread, "sends to a block that has ended");
-    if (sent.address % 4 != 0 || sent.address + 4 > block.shared.size()) fail(thread, "sends outside of what is there");
+    Block& block = grid_.blocks[static_cast<std::size_t>(sent.block)];
+    if (block.threads_left == 0) grid_.fail(thread, "sends to a block that has ended");
+    if (sent.address % 4 != 0 || sent.address + 4 > block.shared.size()) grid_.fail(thread, "sends outside of what is there");
     opened(thread, block, sent.mailbox);
-    if (is(Schedule::kInTurn)) return deliver(sent);
+    if (grid_.is(Schedule::kInTurn)) return deliver(sent);
     sent_.push_back(sent);
   }
   void deliver(const Sent& sent) {
-    Block& block = blocks_[static_cast<std::size_t>(sent.block)];
+    Block& block = grid_.blocks[static_cast<std::size_t>(sent.block)];
     if (block.threads_left == 0)
-      throw GridError(entry_.demangled + ": block " + std::to_string(sent.block) + " ends before all is there that was sent to it");
+      throw GridError(grid_.entry.demangled + ": block " + std::to_string(sent.block) + " ends before all is there that was sent to it");
     store_bytes(block.shared.data() + sent.address, sent.value, 4);
     Mailbox& mailbox = block.mailboxes.find(sent.mailbox)->second;
     mailbox.missing -= 4;
     mailbox.settle();
   }
   void deliver_some(std::size_t threads_left) {
-    if (is(Schedule::kRandom)) {
-      for (std::size_t n = random_() % 3; n > 0 && !sent_.empty(); --n) deliver_at(random_() % sent_.size());
+    if (grid_.is(Schedule::kRandom)) {
+      for (std::size_t n = grid_.random() % 3; n > 0 && !sent_.empty(); --n) deliver_at(grid_.random() % sent_.size());
     } else if (++turns_of_sent_ >= threads_left) {
       turns_of_sent_ = 0;
       while (!sent_.empty()) deliver_at(sent_.size() - 1);
@@ -319,8 +312,8 @@ class RunningGrid {
     warp.arrived = 0;
     const int pc = thread.pc;
     for (int lane = 0; lane < kWarp; ++lane) {
-      if (lanes[lane].state != State::kInWarp) fail(thread, "lane " + std::to_string(lane) + " has ended before");
-      if (lanes[lane].pc != pc) fail(thread, "lane " + std::to_string(lane) + " takes part in another exchange");
+      if (lanes[lane].state != State::kInWarp) grid_.fail(thread, "lane " + std::to_string(lane) + " has ended before");
+      if (lanes[lane].pc != pc) grid_.fail(thread, "lane " + std::to_string(lane) + " takes part in another exchange");
     }
     if (i.kind == Kind::kShuffle)
       shuffle(thread, lanes, i);
@@ -329,7 +322,7 @@ class RunningGrid {
     for (int lane = 0; lane < kWarp; ++lane) {
       lanes[lane].pc = pc + 1;
       lanes[lane].state = State::kReady;
-      if (&lanes[lane] != &thread) ready_.push_back(static_cast<int>(&lanes[lane] - threads_.data()));
+      if (&lanes[lane] != &thread) ready_.push_back(static_cast<int>(&lanes[lane] - grid_.threads.data()));
     }
     return true;
   }
@@ -339,7 +332,7 @@ class RunningGrid {
     for (int lane = 0; lane < kWarp; ++lane) {
       values[lane] = lanes[lane].r[i.at[2]] & 0xFFFFFFFFU;
       if ((lanes[lane].r[i.at[4]] & 0x1F1FU) != 31 || (lanes[lane].r[i.at[5]] & 0xFFFFFFFFU) != 0xFFFFFFFFU)
-        fail(thread, "only exchanges among whole warps are known");
+        grid_.fail(thread, "only exchanges among whole warps are known");
     }
     for (int lane = 0; lane < kWarp; ++lane) {
       const int operand = static_cast<int>(lanes[lane].r[i.at[3]] & 31U);
@@ -356,162 +349,20 @@ class RunningGrid {
 
   void finish(Thread& thread) {
     thread.state = State::kFinished;
-    Block& block = block_of(thread);
+    Block& block = grid_.block_of(thread);
     Warp& warp = warp_of(thread);
     thread.shared.drain([&](const Write& write) { store_bytes(block.shared.data() + write.address, write.value, write.bytes); });
     thread.global.drain([&](const Write& write) { block.writes.add(write); });
     --warp.lanes_left;
     --block.threads_left;
-    if (warp.arrived > 0) fail(thread, "ends while other lanes of its warp wait for it");
+    if (warp.arrived > 0) grid_.fail(thread, "ends while other lanes of its warp wait for it");
     if (block.threads_left > 0 && block.arrived == block.threads_left) open_barrier(thread.block);
   }
 
-  // --- Memory.
-
-  void check(const Thread& thread, Word address, const Instruction& i) {
-    const auto bytes = static_cast<std::size_t>(i.bytes) * i.count;
-    if (address % bytes != 0) fail(thread, "an address that is no multiple of " + std::to_string(bytes));
-    bool there = false;
-    if (i.space == Space::kParameter)
-      there = address + bytes <= parameters_.size();
-    else if (i.space == Space::kShared)
-      there = address + bytes <= block_of(thread).shared.size();
-    else if (i.space == Space::kLocal)
-      there = address + bytes <= thread.local.size();
-    else
-      there = may_access_(address, bytes);
-    if (!there) fail(thread, "an access outside of what is there, at " + std::to_string(address));
-  }
-
-  void load(Thread& thread, const Instruction& i) {
-    const Word address = thread.r[i.at[static_cast<std::size_t>(i.count)]] + static_cast<Word>(i.offset);
-    const Word base =
-        i.space == Space::kGlobal || i.space == Space::kParameter || i.space == Space::kLocal ? address : address & 0xFFFFFFFFU;
-    check(thread, base, i);
-    const bool strong = i.space == Space::kGlobal && (i.order == Order::kRelaxed || i.order == Order::kAcquire);
-    if (strong) {
-      ++statistics_.strong_loads;
-      different_.insert((base << 16U) ^ static_cast<Word>(i.count) << 60U ^
-                        static_cast<Word>(thread.block * launch_.threads + thread.index));
-    }
-    statistics_.weak_loads += i.space == Space::kGlobal && i.order == Order::kWeak ? 1 : 0;
-    for (int e = 0; e < i.count; ++e) {
-      if (strong && e > 0 && is(Schedule::kRandom)) show_relaxed_of_any();  // the elements need not be of one moment
-      Word value = read(thread, i, base + static_cast<Word>(e * i.bytes));
-      if (i.is_signed) {  // to the width of the register, which may be more than the element's
-        const int shift = 64 - 8 * i.bytes;
-        value = static_cast<Word>(static_cast<std::int64_t>(value << shift) >> shift);
-      }
-      thread.r[i.at[static_cast<std::size_t>(e)]] = value;
-    }
-    if (i.order == Order::kAcquire) acquire(thread);
-  }
-
-  Word read(Thread& thread, const Instruction& i, Word address) {
-    const int bytes = i.bytes;
-    Block& block = block_of(thread);
-    switch (i.space) {
-      case Space::kParameter: return load_bytes(parameters_.data() + address, bytes);
-      case Space::kLocal: return load_bytes(thread.local.data() + address, bytes);
-      case Space::kShared: {
-        Word value = load_bytes(block.shared.data() + address, bytes);
-        if (!thread.shared.empty()) thread.shared.overlay(address, bytes, value);
-        return value;
-      }
-      case Space::kGlobal: break;
-    }
-    if (i.order == Order::kConstant) {
-      if (written_.count(address / 4) > 0) fail(thread, "what the kernel writes is read through the path for what nobody writes");
-      return load_bytes(at_address(address), bytes);
-    }
-    Word value = load_bytes(at_address(address), bytes);
-    bool of_block = !block.writes.empty() && block.writes.overlay(address, bytes, value);
-    if (!thread.global.empty()) of_block = thread.global.overlay(address, bytes, value) || of_block;
-    if (!thread.relaxed.empty()) of_block = thread.relaxed.overlay(address, bytes, value) || of_block;
-    // What the block has not written may be read as it was.
-    if (!of_block && i.order == Order::kWeak && late()) value = block.old.read(address, bytes, value, thread.acquired, block.clock);
-    return value;
-  }
-
-  void store(Thread& thread, const Instruction& i) {
-    const Word address = thread.r[i.at[0]] + static_cast<Word>(i.offset);
-    const Word base = i.space == Space::kShared ? address & 0xFFFFFFFFU : address;
-    check(thread, base, i);
-    for (int e = 0; e < i.count; ++e) {
-      const Word at = base + static_cast<Word>(e * i.bytes);
-      const Word value = i.bytes == 8 ? thread.r[i.at[static_cast<std::size_t>(1 + e)]]
-                                      : thread.r[i.at[static_cast<std::size_t>(1 + e)]] & ((Word{1} << (8 * i.bytes)) - 1);
-      write(thread, i, at, value);
-    }
-  }
-
-  void write(Thread& thread, const Instruction& i, Word address, Word value) {
-    Block& block = block_of(thread);
-    if (i.space == Space::kLocal) return store_bytes(thread.local.data() + address, value, i.bytes);
-    if (i.space == Space::kParameter) fail(thread, "parameters are not written");
-    if (i.space == Space::kShared) {
-      if (i.order != Order::kVolatile && (late() || !thread.shared.empty()))
-        thread.shared.add(address, value, i.bytes);
-      else
-        store_bytes(block.shared.data() + address, value, i.bytes);
-      return;
-    }
-    written_.insert(address / 4);
-    if (i.order == Order::kWeak) {
-      block.old.forget(address);
-      if (is(Schedule::kInTurn))
-        store_bytes(const_cast<unsigned char*>(at_address(address)), value, i.bytes);
-      else
-        thread.global.add(address, value, i.bytes);
-      return;
-    }
-    if (i.order == Order::kRelease) release(thread);
-    if (is(Schedule::kInTurn)) return store_bytes(const_cast<unsigned char*>(at_address(address)), value, i.bytes);
-    thread.relaxed.add(address, value, i.bytes);
-    relaxed_of_.push_back(static_cast<int>(&thread - threads_.data()));
-  }
-
-  // What the thread has written, and what it knows of its block behind barriers, is seen by who acquires.
-  void release(Thread& thread) {
-    block_of(thread).writes.publish();
-    show_all(thread);
-  }
-  void acquire(Thread& thread) { thread.acquired = ++block_of(thread).clock; }
-
-  void show(const Write& write) { store_bytes(const_cast<unsigned char*>(at_address(write.address)), write.value, write.bytes); }
-  void show_all(Thread& thread) {
-    thread.global.drain([&](const Write& write) { show(write); });
-    thread.relaxed.drain([&](const Write& write) { show(write); });
-  }
-
-  // One relaxed write becomes visible: whichever a thread made, but no two of one address in another order.
-  void show_relaxed_at(std::size_t index) {
-    Thread& thread = threads_[static_cast<std::size_t>(relaxed_of_[index])];
-    relaxed_of_[index] = relaxed_of_.back();
-    relaxed_of_.pop_back();
-    if (thread.relaxed.empty()) return;  // released meanwhile
-    std::size_t chosen = is(Schedule::kRandom) ? random_() % thread.relaxed.size() : thread.relaxed.size() - 1;
-    chosen = thread.relaxed.first_of_address(chosen);
-    show(thread.relaxed.take_any(chosen));
-  }
-  void show_relaxed_of_any() {
-    if (!relaxed_of_.empty() && random_() % 2 == 0) show_relaxed_at(random_() % relaxed_of_.size());
-  }
-  void show_relaxed(std::size_t threads_left) {
-    if (relaxed_of_.empty()) return;
-    if (is(Schedule::kRandom)) {
-      const std::size_t some = relaxed_of_.size() / (threads_left + 1) + random_() % 2;
-      for (std::size_t n = 0; n < some && !relaxed_of_.empty(); ++n) show_relaxed_at(random_() % relaxed_of_.size());
-    } else if (++turns_ >= threads_left) {
-      turns_ = 0;
-      while (!relaxed_of_.empty()) show_relaxed_at(relaxed_of_.size() - 1);
-    }
-  }
-
   std::string stuck() const {
-    for (const Thread& thread : threads_) {
+    for (const Thread& thread : grid_.threads) {
       if (thread.state == State::kFinished) continue;
-      const Instruction& i = entry_.code[static_cast<std::size_t>(thread.pc - (thread.state == State::kAtBarrier ? 1 : 0))];
+      const Instruction& i = grid_.entry.code[static_cast<std::size_t>(thread.pc - (thread.state == State::kAtBarrier ? 1 : 0))];
       return "the kernel waits for ever: thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) +
              (thread.state == State::kAtBarrier   ? " stands at a block barrier that others of its block never reach"
               : thread.state == State::kAtCluster ? " stands at a barrier that others of its cluster never reach"
@@ -521,25 +372,16 @@ class RunningGrid {
     return "the kernel waits for ever";
   }
 
-  const Entry& entry_;
-  const Launch& launch_;
-  const std::vector<unsigned char>& parameters_;
-  const MayAccess& may_access_;
-  std::mt19937 random_;
+  LaunchedGrid grid_;
+  GridMemory memory_;
   std::vector<Word> registers_;
-  std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  std::vector<Block> blocks_;
   std::deque<int> ready_;
-  std::vector<int> relaxed_of_;       // whose relaxed writes wait to be seen
-  std::unordered_set<Word> written_;  // words of global memory
-  std::unordered_set<Word> different_;
   std::vector<Cluster> clusters_;
   std::vector<Sent> sent_;
-  std::size_t turns_ = 0, turns_of_sent_ = 0;
+  std::size_t turns_of_sent_ = 0;
   unsigned barriers_of_first_ = 1;  // the first one ends the load of the weights
   int current_ = 0;
-  Statistics statistics_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "tests/gpu/rnn/ptx/visibility.h"
@@ -62,6 +64,29 @@ struct Block {
   unsigned clock = 1;
   BlockWrites writes;
   OldValues old;
+};
+
+// All of a launch that runs, and the chance by which its schedule is drawn.
+struct LaunchedGrid {
+  LaunchedGrid(const Entry& of, const Launch& how) : entry(of), launch(how), random(how.seed) {}
+
+  bool is(Schedule schedule) const { return launch.schedule == schedule; }
+  // Whether the rules are used to the full just now.
+  bool late() { return is(Schedule::kLate) || (is(Schedule::kRandom) && random() % 2 == 0); }
+  Block& block_of(const Thread& thread) { return blocks[static_cast<std::size_t>(thread.block)]; }
+
+  [[noreturn]] void fail(const Thread& thread, const std::string& what) const {
+    const Instruction& i = entry.code[static_cast<std::size_t>(thread.pc)];
+    throw GridError(entry.demangled + ": thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) + ", line " +
+                    std::to_string(i.line) + " \"" + entry.lines[static_cast<std::size_t>(i.line)] + "\": " + what);
+  }
+
+  const Entry& entry;
+  const Launch& launch;
+  std::mt19937 random;
+  std::vector<Thread> threads;
+  std::vector<Block> blocks;
+  Statistics statistics;
 };
 
 }  // namespace millrace::rnn::ptx
