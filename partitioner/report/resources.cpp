@@ -104,10 +104,17 @@ Figure panel(const PlanView& view, const Resource& resource) {
   return figure;
 }
 
+// Of what a shard says. Its traffic off chip is that at the period its engine was sized for: the plan's own may be longer, where the
+// memory itself sets the pace.
+double amount_in_plan(const PlanView& view, const ShardFigures& shard, std::string_view name) {
+  const double bytes = name == "dram_bytes_per_second" ? amount_of(shard.resources, kOffChipBytesPerSample) : 0;
+  return bytes > 0 && view.summary.seconds_per_image > 0 ? bytes / view.summary.seconds_per_image : amount_of(shard.resources, name);
+}
+
 std::vector<BarPart> parts_by_layer(const PlanView& view, size_t device, std::string_view name, const std::string& unit) {
   std::vector<BarPart> parts;
   for (const ShardFigures& shard : view.summary.devices[device].shards) {
-    const double amount = amount_of(shard.resources, name);
+    const double amount = amount_in_plan(view, shard, name);
     if (amount > 0)
       parts.push_back({.amount = amount,
                        .classes = view.class_of(shard.layer),
@@ -238,7 +245,7 @@ std::vector<Resource> others(const PlanView& view) {
                                                                     : ""};
     resource.used = [&view, name](size_t i) {
       double sum = 0;
-      for (const ShardFigures& shard : view.summary.devices[i].shards) sum += amount_of(shard.resources, name);
+      for (const ShardFigures& shard : view.summary.devices[i].shards) sum += amount_in_plan(view, shard, name);
       return sum;
     };
     resource.capacity = [&view, name](size_t i) { return view.budget(i, name); };

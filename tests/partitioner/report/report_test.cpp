@@ -187,6 +187,19 @@ TEST(Report, DrawsResourcesItDoesNotKnow) {
   EXPECT_THAT(page, HasSubstr("device 0, 12."));
 }
 
+// An engine for a shorter period would move more: where the memory sets the pace, it is full and not beyond.
+TEST(Report, DrawsTrafficOffChipAtThePlansPace) {
+  Example example = example_of("vgg16");
+  const double bandwidth = 29e9, bytes = bandwidth * example.summary.seconds_per_image;
+  example.plan.budgets[0].amounts.push_back({"dram_bytes_per_second", bandwidth});
+  std::vector<NamedAmount>& resources = example.summary.devices[0].shards[0].resources;
+  resources.push_back({"dram_bytes_per_second", 1.03 * bandwidth});
+  resources.push_back({"off_chip_bytes_per_sample", bytes});
+  const std::string page = page_of(example);
+  EXPECT_THAT(page, HasSubstr("29.0 GB/s of 29.0 GB/s (100%)"));
+  EXPECT_THAT(page, Not(HasSubstr("29.9 GB/s"))) << "in tooltips neither";
+}
+
 TEST(Report, GroupsColumnsOfVeryLongRings) {
   const std::string page = page_of(example_of("thousand"));
   EXPECT_THAT(page, HasSubstr("A column stands for 4 neighbours"));
