@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "core/plan/assemble.h"
 #include "core/plan/parts.h"
@@ -18,7 +21,13 @@ namespace {
 class Divisions {
  public:
   Divisions(const PlanTask& task, const Plan& plan)
-      : task_(task), plan_(plan), units_(units_of(*task.graph)), costs_(task, units_, request_of(task, plan)) {}
+      : plan_(plan),
+        places_(working(plan)),
+        task_(of_places(task, places_)),
+        units_(units_of(*task.graph)),
+        costs_(task_, units_, request_of(task_, plan, places_)),
+        whole_(task),
+        boards_(whole_, units_, request_of(whole_, plan, every(plan))) {}
 
   std::vector<std::string> in_words() {
     std::vector<std::string> sentences;
@@ -28,19 +37,41 @@ class Divisions {
   }
 
  private:
-  static PlanRequest request_of(const PlanTask& task, const Plan& plan) {
+  // Neighbours are those that have work: a device without any only passes on.
+  static std::vector<int64_t> working(const Plan& plan) {
+    std::set<int64_t> found;
+    for (const Shard& shard : plan.shards) found.insert(shard.device);
+    return {found.begin(), found.end()};
+  }
+  static std::vector<int64_t> every(const Plan& plan) {
+    std::vector<int64_t> all(to_size(plan.devices()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  static PlanTask of_places(const PlanTask& task, const std::vector<int64_t>& places) {
+    PlanTask smaller = task;
+    smaller.models.clear();
+    smaller.cluster.devices.clear();
+    for (const int64_t place : places) {
+      smaller.models.push_back(item(task.models, place));
+      smaller.cluster.devices.push_back(item(task.cluster.devices, place));
+    }
+    return smaller;
+  }
+
+  static PlanRequest request_of(const PlanTask& task, const Plan& plan, const std::vector<int64_t>& places) {
     PlanRequest request{.cluster = task.cluster,
                         .alignment = plan.alignment,
                         .mini_batch = plan.mini_batch,
                         .micro_batch = plan.micro_batch,
                         .optimizer = plan.optimizer,
                         .arithmetic = plan.arithmetic};
-    request.windows = plan.windows;
+    for (const int64_t place : places) request.windows.push_back(item(plan.windows, place));
     return request;
   }
 
   std::string named(int64_t device) const {
-    return fmt::format("device {} ({})", device, task_.cluster.devices[static_cast<size_t>(device)].device);
+    return fmt::format("device {} ({})", item(places_, device), item(task_.cluster.devices, device).device);
   }
   double seconds(int64_t device, size_t begin, size_t end) {
     Amounts taken{};
@@ -51,7 +82,9 @@ class Divisions {
     const Graph& graph = *task_.graph;
     const std::string& layer = graph.node(graph.groups()[static_cast<size_t>(units_[unit].group)].head).layer.name;
     const Group& group = *std::ranges::find(plan_.groups, layer, &Group::layer);
-    const auto device_of = [&](int64_t shard) { return plan_.shards[static_cast<size_t>(shard)].device; };
+    const auto device_of = [&](int64_t shard) {
+      return std::ranges::lower_bound(places_, item(plan_.shards, shard).device) - places_.begin();
+    };
     const int64_t first = device_of(group.shards.front()), last = device_of(group.shards.back());
     if (!divided_by_kind(graph, group))
       return fmt::format("layer \"{}\" is whole on {}, {} per {}{}", layer, named(first), duration(seconds(first, unit, unit + 2)),
@@ -61,27 +94,33 @@ class Divisions {
     const std::string otherwise = whole == kNever ? fmt::format("whole it does not fit {}", named(first))
                                                   : fmt::format("whole it would take {} {}", named(first), duration(whole));
     if (shares_steps(plan_, graph, group))
-      return fmt::format("layer \"{}\" is divided: devices {} to {} share its steps; {}", layer, steps, last, otherwise);
+      return fmt::format("layer \"{}\" is divided: devices {} to {} share its steps; {}", layer, item(places_, steps), item(places_, last),
+                         otherwise);
     return fmt::format("layer \"{}\" is divided: without its steps it takes {} {} per {}, and the steps take {} {}; {}", layer,
                        named(first), duration(seconds(first, unit, unit + 1)), sample_word(graph).one, named(last),
                        duration(seconds(last, unit + 1, unit + 2)), otherwise);
   }
 
-  // What its steps would take there.
+  // What its steps would take on the first board, with work or without.
   std::string on_a_board(size_t unit) {
-    for (size_t d = 0; d < task_.models.size(); ++d) {
-      if (!costs_.is_board(d)) continue;
-      const double alone = seconds(static_cast<int64_t>(d), unit + 1, unit + 2);
-      return alone == kNever ? fmt::format("; its steps do not fit {}", named(static_cast<int64_t>(d)))
-                             : fmt::format("; its steps alone would take {} {}", named(static_cast<int64_t>(d)), duration(alone));
+    for (size_t d = 0; d < whole_.models.size(); ++d) {
+      if (!boards_.is_board(d)) continue;
+      const std::string board = fmt::format("device {} ({})", d, whole_.cluster.devices[d].device);
+      Amounts taken{};
+      const double alone = boards_.segment_seconds(d, unit + 1, unit + 2, taken);
+      return alone == kNever ? fmt::format("; its steps do not fit {}", board)
+                             : fmt::format("; its steps alone would take {} {}", board, duration(alone));
     }
     return "";
   }
 
-  const PlanTask& task_;
   const Plan& plan_;
+  const std::vector<int64_t> places_;  // by the task's device, the plan's
+  const PlanTask task_;
   const std::vector<Unit> units_;
   KindCosts costs_;
+  const PlanTask& whole_;
+  KindCosts boards_;
 };
 
 }  // namespace

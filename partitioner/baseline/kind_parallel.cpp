@@ -72,6 +72,7 @@ class KindSearch {
     };
     for (size_t d = 0; d < devices_; ++d)
       for (size_t begin = 0; begin < units; ++begin) {
+        if (d > 0 && bridged(d - 1) && units_[begin].part == Part::kSteps) continue;
         const double before =
             std::max(best[d][begin], d > 0 ? traffic_.seconds(task_.cluster.links[d - 1], begin, costs_.lends(d - 1, begin)) : 0);
         if (before == kNever) continue;
@@ -80,7 +81,7 @@ class KindSearch {
           if (costs_.may_have(d, begin, end)) reach(std::max(before, costs_.segment_seconds(d, begin, end, taken)), {d, begin, end, {}});
         }
         if (!costs_.may_have(d, begin, begin + 1) || !costs_.is_board(d)) continue;
-        for (size_t boards = 2; d + boards <= devices_ && costs_.is_board(d + boards - 1); ++boards)
+        for (size_t boards = 2; d + boards <= devices_ && costs_.is_board(d + boards - 1) && !bridged(d + boards - 2); ++boards)
           if (const auto split = shared_by(d, boards, begin)) reach(std::max(before, split->seconds), {d, begin, begin + 1, split->units});
       }
     stretches_.clear();
@@ -174,6 +175,8 @@ class KindSearch {
     for (const CostModel* model : task_.models) add_figures_of(*model, plan);
     return plan;
   }
+
+  bool bridged(size_t link) const { return task_.bridges.contains(static_cast<int64_t>(link)); }
 
   // Boards make steps alone: somebody has to multiply before, and to go on behind.
   Reason seats_of_boards() const {
@@ -388,6 +391,7 @@ Outcome plan_by_kind(const PlanTask& task) {
   size_t best = 0;
   for (const auto& [period, index] : periods) {
     if (outcome.feasible && 1 / period < outcome.summary.images_per_second) break;
+    if (1 / period <= task.wanted) break;
     const by_kind::KindSearch& search = searches[index];
     const bool overlap = task.options.pair_mode == PairMode::kOverlap;
     Plan plan = search.plan(period, overlap ? std::max<int64_t>(1, task.options.time_chunks) : 1);

@@ -31,7 +31,8 @@ constexpr double kUpdateOfFewer = 0.95;
 constexpr size_t kLongRing = 200;
 constexpr size_t kMostPlacesToFold = 33;  // sixteen laps: more ways to lay a network on fewer than anyone waits for
 constexpr size_t kMostKinds = 4;
-constexpr int kMostRounds = 16;  // of leaving devices out, each of which made the ring faster
+constexpr size_t kMostRowsOfBoards = 20;  // ways to take so many of each row, for strategy kind; of more, one row is shortened at a time
+constexpr int kMostRounds = 16;           // of leaving devices out, each of which made the ring faster
 
 using Places = std::vector<int64_t>;
 
@@ -86,6 +87,7 @@ class RingChooser {
       Outcome better;
       Places places;
       for (const Places& fewer : fewer_devices(best)) {
+        if (task_->options.strategy == Strategy::kKind && others_.contains(fewer)) continue;  // of a round before, and no faster
         const double wanted = std::max(rate_of(best) * (1 + worth()), rate_of(better));
         Outcome outcome = outcome_of(fewer, to_compare_ ? 0 : wanted);
         note(fewer, outcome);
@@ -162,6 +164,7 @@ class RingChooser {
   // Which devices to keep, where that may be faster than what is known.
   std::vector<Places> fewer_devices(const Outcome& known) const {
     if (folds(task_->cluster)) return fewer_laps();
+    if (task_->options.strategy == Strategy::kKind) return fewer_boards(known);
     std::vector<Places> tries;
     const double rate = samples_between_updates(known, rate_of(known) * (1 + worth()));
     const auto may_reach = [&](const Places& places, double wanted) {
@@ -204,6 +207,48 @@ class RingChooser {
     }
     return tries;
   }
+
+  // Strategy kind gives every device work: of each row of boards the last are left out, any number of them. What cannot be planned with all
+  // boards, since that leaves a row without a CPU or GPU behind it or has more boards than cells, stays as it was written: those that are
+  // left out are to be faster, or to let others have work.
+  std::vector<Places> fewer_boards(const Outcome& known) const {
+    if (!known.feasible && known.reason.resource == "cells") return {};
+    std::vector<std::pair<size_t, size_t>> rows;
+    for (const auto& run : runs_of(*task_, kept_))
+      if (is_board(run.first)) rows.push_back(run);
+    size_t ways = 1;
+    for (const auto& [first, last] : rows) ways = std::min(kMostRowsOfBoards + 1, ways * (last - first + 2));
+    std::vector<Places> tries;
+    const auto add = [&](const std::vector<size_t>& left) {
+      Places fewer = kept_;
+      size_t boards = 0;
+      for (size_t r = rows.size(); r-- > 0;) {
+        const size_t length = rows[r].second - rows[r].first + 1;
+        // With --divide all every row is to make steps.
+        if (task_->options.divide_all && left[r] == length) return;
+        boards += length - left[r];
+        if (left[r] > 0) fewer = without_last(fewer, rows[r], left[r]);
+      }
+      if (fewer.size() < kept_.size() && !fewer.empty() && (known.feasible || boards > 0)) tries.push_back(std::move(fewer));
+    };
+    std::vector<size_t> left(rows.size());
+    if (ways > kMostRowsOfBoards) {
+      for (size_t r = 0; r < rows.size(); ++r, std::ranges::fill(left, 0))
+        for (left[r] = 1; left[r] <= rows[r].second - rows[r].first + 1; ++left[r]) add(left);
+      return tries;
+    }
+    for (size_t way = 1; way < ways; ++way) {
+      size_t rest = way;
+      for (size_t r = 0; r < rows.size(); ++r) {
+        const size_t counts = rows[r].second - rows[r].first + 2;
+        left[r] = rest % counts;
+        rest /= counts;
+      }
+      add(left);
+    }
+    return tries;
+  }
+  bool is_board(size_t i) const { return task_->models[static_cast<size_t>(kept_[i])]->dedicated_engines(); }
 
   // Of two cards that fill all places in turn: what fewer laps, or the first card alone, would do. The layers that are not divided then are
   // whole on the first card, whichever is best.
@@ -302,9 +347,8 @@ class Chooser {
  public:
   Chooser(const PlanTask& task, const Freedom& freedom) : task_(&task), freedom_(&freedom) {
     const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
-    // Strategy kind gives every device work, but two cards may be visited less often.
     const bool by_cuts = !task.options.pins.empty() || !task.options.cuts.empty();
-    leave_empty_ = freedom.leave_empty && (!by_hand || (folds(task.cluster) && !by_cuts));
+    leave_empty_ = freedom.leave_empty && (!by_hand || (task.options.strategy == Strategy::kKind && !by_cuts));
     for (const int64_t count : freedom.replicas) {
       const auto add = [&](const std::string& order, const PlanTask& whole) {
         if (std::optional<PlanTask> ring = ring_of(whole, count, freedom.leave_over)) ways_.push_back({order, count, std::move(*ring)});

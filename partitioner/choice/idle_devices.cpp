@@ -28,12 +28,14 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
   smaller.models.clear();
   smaller.cluster.devices.clear();
   smaller.cluster.links.clear();
+  smaller.bridges.clear();
   for (size_t i = 0; i < kept.size(); ++i) {
     const auto device = static_cast<size_t>(kept[i]);
     smaller.models.push_back(task.models[device]);
     smaller.cluster.devices.push_back(task.cluster.devices[device]);
     if (i == 0) continue;
     const auto before = static_cast<size_t>(kept[i - 1]);
+    if (device - before > 1) smaller.bridges.insert(static_cast<int64_t>(i) - 1);
     smaller.cluster.links.push_back(joined(std::span(task.cluster.links).subspan(before, device - before)));
   }
   if (task.mini_batch_time) {

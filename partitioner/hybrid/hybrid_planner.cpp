@@ -376,6 +376,10 @@ Outcome plan_ring(const PlanTask& task) {
   const auto start = std::chrono::steady_clock::now();
   if (task.models.empty() || task.models.size() != task.cluster.devices.size())
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
+  if (task.options.time_chunks > 1 && streams_rows(task))
+    fail(ErrorCode::kUsage,
+         "--time-chunks {} changes nothing where all devices are boards: they pass each time step on as soon as it is made; leave it out",
+         task.options.time_chunks);
   Outcome outcome;
   Findings findings;
   std::vector<Candidate> candidates = candidates_of_places(task, findings);

@@ -83,6 +83,8 @@ struct PlanTask {
   Cluster cluster;
   std::vector<const CostModel*> models;  // one per device of the cluster
   PlanOptions options;
+  // Links with devices on them that are left without work: a layer's devices are consecutive, so strategy kind cuts none there.
+  std::set<int64_t> bridges = {};
   // For full accounting. Pure; fails with kMismatch on a plan that comes to a standstill.
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
   // The same of one of several like rings, which agree on every update; for whoever chooses how many.

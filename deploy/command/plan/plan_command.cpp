@@ -234,7 +234,6 @@ int show_plan(const PlanFlags& flags) {
   PlanTask task;
   task.graph = &loaded.graph;
   task.cluster = loaded.plan.cluster;
-  task.options.strategy = strategy_from(loaded.plan.strategy);
   task.options.alignment = loaded.plan.alignment;
   task.options.mini_batch = loaded.plan.mini_batch;
   task.options.accounting = loaded.plan.accounting;

@@ -113,6 +113,11 @@ bool norms_by_micro_batch(const Graph& graph) {
   });
 }
 
+// A plan says itself who made it, in a word that need not be a strategy of this program: nothing that reads a plan goes by it.
+std::string planner_of(const PlanTask& task, const Outcome& outcome) {
+  return outcome.plan ? outcome.plan->strategy : std::string(name_of(task.options.strategy));
+}
+
 }  // namespace
 
 std::string choices_text(const PlanTask& task, const Outcome& outcome) {
@@ -139,7 +144,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   const PlanSummary& summary = outcome.summary;
   const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
   std::string text = fmt::format("{} on {} device{}, {} parallelism{} (all figures modelled, {} accounting)\n\n", task.graph->model().name,
-                                 task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s", name_of(task.options.strategy),
+                                 task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s", planner_of(task, outcome),
                                  task.options.pair_mode == PairMode::kOverlap ? "" : fmt::format(", {}", name_of(task.options.pair_mode)),
                                  name_of(summary.accounting));
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
@@ -250,8 +255,8 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   Json json;
   json["model"] = task.graph->model().name;
   json["cluster"] = task.cluster.name;
-  json["strategy"] = name_of(task.options.strategy);
-  if (task.options.strategy == Strategy::kKind) json["mode"] = name_of(task.options.pair_mode);
+  json["strategy"] = planner_of(task, outcome);
+  if (planner_of(task, outcome) == name_of(Strategy::kKind)) json["mode"] = name_of(task.options.pair_mode);
   json["accounting"] = name_of(outcome.plan ? summary.accounting : task.options.accounting);
   json["feasible"] = outcome.feasible;
   json["reason"] = outcome.reason.text;

@@ -14,6 +14,7 @@
 #include "core/plan/parts.h"
 #include "core/plan/validate.h"
 #include "fpga/cost/fpga_cost_model.h"
+#include "partitioner/choice/choose.h"
 #include "partitioner/choice/planner.h"
 #include "tests/partitioner/baseline/kind_brute_force.h"
 
@@ -271,6 +272,48 @@ TEST(KindParallel, MoreBoardsAreNotAlwaysFaster) {
   }
   EXPECT_GT(seconds[3], 0.97 * seconds[2]);
   for (const int count : {2, 3, 5, 6}) EXPECT_LT(seconds[4], seconds[count]) << count;
+}
+
+// Of more boards those that only slow a layer down have no work, and no layer is cut where one without work lies between its parts.
+TEST(KindParallel, ABoardMoreIsNeverSlower) {
+  ModelBuilder net("lstm", {64, 32, 1});
+  net.layer("lstm", Recurrent{.hidden = 128});
+  net.layer("last", LastStep{});
+  net.dense("fc", 5);
+  Model model = net.finish();
+  model.input_kind = InputKind::kFeatures;
+  const Graph graph(model);
+  const auto cpu = large_device();
+  const auto board = make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16});
+  bool fell = false;
+  for (const bool divide_all : {false, true}) {
+    double before = 0, all_before = 0;
+    for (int count = 1; count <= 5; ++count) {
+      PlanTask task;
+      task.graph = &graph;
+      task.cluster = parse_cluster_shorthand("cpu+vc709x" + std::to_string(count) + "+cpu");
+      for (LinkEntry& link : task.cluster.links) link.latency_us = 0;
+      task.models.assign(static_cast<size_t>(count) + 2, board.get());
+      task.models.front() = task.models.back() = cpu.get();
+      task.options.strategy = Strategy::kKind;
+      task.options.mini_batch = 8;
+      task.options.micro_batch = 2;
+      task.options.divide_all = divide_all;
+      task.options.arithmetic = {ElementType::kFloat32, ElementType::kFixed16};
+      const ChosenPlan chosen = choose_plan(task, {});
+      const double all = plan_by_kind(task).summary.images_per_second;
+      fell = fell || all < all_before;
+      all_before = all;
+      if (!chosen.outcome.feasible) continue;
+      validate(*chosen.outcome.plan, graph, "plan");
+      EXPECT_GE(chosen.outcome.summary.images_per_second, before * (1 - 1e-9)) << count << " boards";
+      before = chosen.outcome.summary.images_per_second;
+      const bool has_work = !chosen.outcome.summary.devices[1].shards.empty();
+      EXPECT_TRUE(has_work || !divide_all) << count << " boards";
+    }
+    EXPECT_GT(before, 0) << divide_all;
+  }
+  EXPECT_TRUE(fell) << "every board had made the ring faster";
 }
 
 // The steps of every layer on a board, and what that takes: the elements of LSTM-128, loads, gradients and records on the CPUs.
