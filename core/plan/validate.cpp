@@ -201,8 +201,9 @@ void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group
   const auto& cell = std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation);
   const size_t first = first_steps_of(plan, group);
   if (cell.projection > 0)
-    fail(ErrorCode::kUnavailable, "layer \"{}\" projects its states: its sums would lie across {} devices; give its steps one", group.layer,
-         group.shards.size() - first);
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\" projects its states, and {} devices that share its steps would exchange vectors twice a step; give them one",
+         group.layer, group.shards.size() - first);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable,
          "layer \"{}\": a GRU whose reset gate comes before the recurrent product takes two products a step; give its steps one device, or "
