@@ -48,7 +48,7 @@ std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan&
 }
 
 // The elements that the plan counts, with memories as deep as the layer fills them.
-PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples) {
+PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples, bool ultra) {
   const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
   const auto chains = static_cast<int64_t>(chains_of(shard));
   const ChainWork work{.cell = cell.cell,
@@ -57,7 +57,18 @@ PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int
                        .products = {{cell.hidden, cell.features()}},
                        .chains = chains,
                        .projected = cell.projection};
-  return chain_for(work, elements / chains);
+  PeChainHardware hardware = chain_for(work, elements / chains);
+  hardware.ultra = ultra;
+  return hardware;
+}
+
+// A board that has UltraRAM keeps the weights there.
+bool has_ultra(const Plan& plan, const std::string& board) {
+  for (const DeviceBudget& budget : plan.budgets) {
+    const auto found = std::ranges::find(budget.amounts, "uram", &NamedAmount::name);
+    if (budget.device == board && found != budget.amounts.end()) return found->amount > 0;
+  }
+  return false;
 }
 
 }  // namespace
@@ -80,7 +91,7 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
   const double clock = planned_clock(plan, engine.board);
   if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
   const int64_t samples = plan.micro_batch;
-  engine.hardware = hardware_of_shard(shard, cell, samples);
+  engine.hardware = hardware_of_shard(shard, cell, samples, has_ultra(plan, engine.board));
   engine.planned_cycles[0] = planned_cycles(shard, "step_cycles_forward");
   engine.planned_cycles[1] = planned_cycles(shard, "step_cycles_back");
   const auto steps = static_cast<double>(node.output.height);

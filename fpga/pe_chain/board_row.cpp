@@ -119,12 +119,12 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
         return std::nullopt;
       }
       hardware.words = given ? given->words : std::max<int64_t>(2, row.words);
+      hardware.ultra = board.uram > 0;
       const ChainUse use = chain_use_of(hardware);
-      const bool in_urams = board.uram > 0;
       row.dsp = static_cast<double>(use.dsp);
-      row.urams = in_urams ? static_cast<double>(divided_up(hardware.elements(), 64 / bits) * divided_up(hardware.words, 4096)) : 0;
-      row.half_blocks = static_cast<double>(use.gate_blocks + (in_urams ? 0 : use.weight_blocks));
-      const double lack = std::max({row.dsp / slices, row.half_blocks / halves_there, in_urams ? row.urams / urams_there : 0});
+      row.urams = static_cast<double>(use.urams);
+      row.half_blocks = static_cast<double>(use.gate_blocks + use.weight_blocks);
+      const double lack = std::max({row.dsp / slices, row.half_blocks / halves_there, hardware.ultra ? row.urams / urams_there : 0});
       if (lack > 1) {
         if (why != nullptr && chains == filling && (why->empty() || lack < least_lack)) {
           least_lack = lack;

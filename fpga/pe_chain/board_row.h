@@ -9,8 +9,8 @@
 // chains take and how long a step is, says built_chain.h, which is what is built. A board keeps its rows of U forward, its columns back,
 // and takes what the others made over its cable, which the step waits for: (boards - 1) (latency + bits / rate). Where a layer projects its
 // outputs, its two products wait for each other, and samples that take turns hide that; it has four chains or more. Weights lie in
-// UltraRAM where the board has any, two elements of 32 bits or four of 16 to a block of 4,096 words, which is the paper's and is not built
-// either; else in half blocks of BRAM, as all besides the weights does. Everything modelled.
+// UltraRAM where the board has any, those of two chains of 32 bits or four of 16 to a block of 4,096 words, as the paper has it; else in
+// half blocks of BRAM, as all besides the weights does. Everything modelled.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,11 @@ ChainUse chain_use_of(const PeChainHardware& h) {
   const GateParts gates = gate_parts_of(h.cell, h.element_bits);
   const int64_t slices = h.element_bits / 16;  // of a multiplier
   ChainUse use{.dsp = slices * (h.elements() + h.chains * gates.multipliers)};
-  use.weight_blocks = bram18_blocks({.width = h.element_bits, .depth = h.words, .banks = h.elements()});
+  constexpr int64_t kUltraBits = 64, kUltraWords = 4096;  // of a block's 72 those that are whole weights
+  if (h.ultra)
+    use.urams = gates_of(h.cell) * h.per_chain * divided_up(h.chains * h.element_bits, kUltraBits) * divided_up(h.words, kUltraWords);
+  else
+    use.weight_blocks = bram18_blocks({.width = h.element_bits, .depth = h.words, .banks = h.elements()});
   // The state is read in two places, in two halves that are addressed by a bit.
   const auto addressed = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(h.state_words)));
   use.gate_blocks = bram18_blocks({.width = gates_of(h.cell) * h.chains * h.element_bits, .depth = 2 * addressed, .banks = 2});

@@ -32,6 +32,7 @@ struct PeChainHardware {
   int64_t queue = 64;        // words
   int64_t element_bits = 16;
   bool projects = false;  // lstm alone
+  bool ultra = false;     // weights in UltraRAM, those of neighbouring chains in one word
   bool operator==(const PeChainHardware&) const = default;
 
   int64_t elements() const { return gates_of(cell) * chains * per_chain; }
@@ -59,6 +60,7 @@ PeChainHardware chain_for(const ChainWork& work, int64_t per_chain);
 struct ChainUse {
   int64_t dsp = 0;
   int64_t weight_blocks = 0, gate_blocks = 0;  // halves of a BRAM36
+  int64_t urams = 0;                           // instead of weight_blocks
 };
 ChainUse chain_use_of(const PeChainHardware& hardware);
 

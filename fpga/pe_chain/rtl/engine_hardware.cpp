@@ -36,7 +36,8 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const PeChainHar
           {"SAMPLES", h.samples},
           {"STATE_WORDS", h.state_words},
           {"QUEUE_LOG2", std::bit_width(static_cast<uint64_t>(h.queue)) - 1},
-          {"PROJECTS", h.projects ? 1 : 0}};
+          {"PROJECTS", h.projects ? 1 : 0},
+          {"ULTRA", h.ultra ? 1 : 0}};
 }
 
 WordParts word_parts_of(CellKind cell, int64_t element_bits) {

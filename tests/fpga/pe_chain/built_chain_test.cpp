@@ -36,13 +36,15 @@ TEST(BuiltChain, TakesWhatSynthesisFinds) {
                                    .per_chain = engine.at("per_chain"),
                                    .words = engine.at("words"),
                                    .element_bits = engine.at("element_bits"),
-                                   .projects = cell.ends_with("_projected")};
+                                   .projects = cell.ends_with("_projected"),
+                                   .ultra = engine.at("family") == "ultra"};
     const ChainUse use = chain_use_of(hardware);
     EXPECT_EQ(use.dsp, engine.at("dsp").at(0).get<int64_t>()) << engine.dump();
     EXPECT_EQ(use.weight_blocks + use.gate_blocks, engine.at("bram18").at(0).get<int64_t>()) << engine.dump();
+    EXPECT_EQ(use.urams, engine.at("uram").at(0).get<int64_t>()) << engine.dump();
     ++rows;
   }
-  EXPECT_EQ(rows, 15);
+  EXPECT_EQ(rows, 21);
 }
 
 // Of a board with a slice too few, or a half block too few, of what the gates take.

@@ -2,31 +2,21 @@
 // addition takes four cycles; behind the last one a second adder makes a balanced tree of the sixteen, and the result goes into the
 // slot LATENCY cycles behind the last input (chain_sum.h says the same in C++). Lanes lie twice, by turns of outputs: the last inputs of two
 // outputs are 26 cycles apart or more.
-module chain_element_fp32 #(
-    parameter int WORDS = 256
-) (
+module chain_element_fp32 (
     input  logic                     clock,
-    input  logic                     load_write,
-    input  logic [$clog2(WORDS)-1:0] load_address,
-    input  logic [             31:0] load_data,
     input  logic                     valid,
     input  logic                     first,
     input  logic                     last,          // and this element has an output
     input  logic [              4:0] lane,          // begins, half, lane
-    input  logic [$clog2(WORDS)-1:0] address,
+    input  logic [             31:0] weight,        // of the input before
     input  logic [             31:0] element,
     input  logic                     deeper_valid,
     input  logic [             31:0] deeper,
     output logic                     slot_valid,
     output logic [             31:0] slot
 );
-  (* ram_style = "block" *) logic [31:0] weights[0:WORDS-1];
-  logic [31:0] weight, element_1, product;
-  always_ff @(posedge clock) begin
-    if (load_write) weights[load_address] <= load_data;
-    weight <= weights[address];
-    element_1 <= element;
-  end
+  logic [31:0] element_1, product;
+  always_ff @(posedge clock) element_1 <= element;
   fp32_multiply multiplier (.clock, .a(weight), .b(element_1), .y(product));
 
   // With the product: whose lane, and whether it is the output's first or last one.

@@ -1,11 +1,12 @@
 // One unit of CHAINS chains of PER_CHAIN elements: all multiply the same input of a cycle, which relays down, an element a cycle; results
 // relay back likewise. Where outputs are divided, every second element of a chain takes the second half's input. ELEMENT is the bits of a
-// weight: 16 in fixed point, 32 in single precision.
+// weight: 16 in fixed point, 32 in single precision. With ULTRA weights lie in UltraRAM, those of neighbouring chains in one word.
 module mvm_unit #(
     parameter int ELEMENT = 16,
     parameter int CHAINS = 4,
     parameter int PER_CHAIN = 4,
-    parameter int WORDS = 256
+    parameter int WORDS = 256,
+    parameter int ULTRA = 0
 ) (
     input  logic                     clock,
     input  logic                     load_write,
@@ -25,6 +26,7 @@ module mvm_unit #(
     output logic [    CHAINS*32-1:0] results
 );
   localparam int ADDRESS_BITS = $clog2(WORDS);
+  localparam int TOGETHER = ULTRA != 0 ? 64 / ELEMENT : 1;  // chains whose weights are a word
   localparam int TOKEN_BITS = 17 + ADDRESS_BITS + 2 * ELEMENT;
   logic [CHAINS-1:0] slot_valid[0:PER_CHAIN];
   logic [CHAINS*32-1:0] slots[0:PER_CHAIN];
@@ -50,19 +52,28 @@ module mvm_unit #(
     assign unused_lane = &{1'b0, here_lane};
     assign {here_valid, here_first, here_last, here_divided, here_lane, here_depths, here_address, here_element, here_second} = token;
     assign taken = (here_divided && (d % 2) == 1) ? here_second : here_element;
+    logic [CHAINS*ELEMENT-1:0] weights;
+    for (c = 0; c < CHAINS; c = c + TOGETHER) begin : g_weights
+      localparam int WIDTH = ELEMENT * (c + TOGETHER > CHAINS ? CHAINS - c : TOGETHER);
+      chain_weights #(
+          .WIDTH(WIDTH), .WORDS(WORDS), .ULTRA(ULTRA)
+      ) memory (
+          .clock,
+          .load_write(load_write && load_depth == 8'(d)),
+          .load_address,
+          .load_data(load_data[c*ELEMENT+:WIDTH]),
+          .address(here_address),
+          .weights(weights[c*ELEMENT+:WIDTH])
+      );
+    end
     for (c = 0; c < CHAINS; c++) begin : g_chain
       if (ELEMENT == 16) begin : g_fixed
-        chain_element #(
-            .WORDS(WORDS)
-        ) pe (
+        chain_element pe (
             .clock,
-            .load_write(load_write && load_depth == 8'(d)),
-            .load_address,
-            .load_data(load_data[c*ELEMENT+:ELEMENT]),
             .valid(here_valid),
             .first(here_first),
             .last(here_last && here_depths > 8'(d)),
-            .address(here_address),
+            .weight(weights[c*ELEMENT+:ELEMENT]),
             .element(taken),
             .deeper_valid(slot_valid[d+1][c]),
             .deeper(slots[d+1][c*32+:32]),
@@ -70,18 +81,13 @@ module mvm_unit #(
             .slot(slots[d][c*32+:32])
         );
       end else begin : g_real
-        chain_element_fp32 #(
-            .WORDS(WORDS)
-        ) pe (
+        chain_element_fp32 pe (
             .clock,
-            .load_write(load_write && load_depth == 8'(d)),
-            .load_address,
-            .load_data(load_data[c*ELEMENT+:ELEMENT]),
             .valid(here_valid),
             .first(here_first),
             .last(here_last && here_depths > 8'(d)),
             .lane(here_lane),
-            .address(here_address),
+            .weight(weights[c*ELEMENT+:ELEMENT]),
             .element(taken),
             .deeper_valid(slot_valid[d+1][c]),
             .deeper(slots[d+1][c*32+:32]),

@@ -30,7 +30,8 @@ module pe_chain_engine #(
     parameter int RECORD = (CELL == 0 && ELEMENT == 32) ? 6 : (CELL <= 1) ? 5 : 1,
     parameter int BEFORE = (CELL == 0 && ELEMENT == 16) ? 1 : 0,
     parameter int QUEUE_LOG2 = 6,
-    parameter int PROJECTS = 0  // as many chains as gates then, or more
+    parameter int PROJECTS = 0,  // as many chains as gates then, or more
+    parameter int ULTRA = 0  // weights in UltraRAM
 ) (
     input  logic clock,
     input  logic reset_n,
@@ -255,7 +256,8 @@ module pe_chain_engine #(
         .ELEMENT(ELEMENT),
         .CHAINS(CHAINS),
         .PER_CHAIN(PER_CHAIN),
-        .WORDS(WORDS)
+        .WORDS(WORDS),
+        .ULTRA(ULTRA)
     ) mvm (
         .clock,
         .load_write(load_write && load_unit == 3'(n)),
