@@ -41,6 +41,41 @@ Figure busy_and_idle(const PlanView& view) {
   return figure;
 }
 
+// Of cards that fill several places each: what all of a card's places take of its time, one behind the other.
+Figure busy_and_idle_cards(const PlanView& view) {
+  StackedColumns chart{.y = {.label = "% of a card's time", .least = 0, .most = 100, .suffix = "%"}, .x_label = "card"};
+  std::string note;
+  for (const SeatFigures& card : view.summary.seats) {
+    double phases[3] = {0, 0, 0}, idle = 1;
+    for (const int64_t place : card.places)
+      for (size_t phase = 0; phase < view.phases(); ++phase) {
+        const double share = view.time(static_cast<size_t>(place)).phases[phase];
+        phases[phase] += share;
+        idle -= share;
+      }
+    idle = std::clamp(idle, 0.0, 1.0);
+    Column column{.name = card.name};
+    column.tooltip = fmt::format("card {} ({}), {} places: ", card.name, card.device, card.places.size());
+    for (size_t phase = 0; phase < view.phases(); ++phase) {
+      column.tooltip += fmt::format("{} {}, ", kPhaseNames[phase], percent(phases[phase]));
+      column.parts.push_back({.amount = 100 * phases[phase], .classes = kPhaseColours[phase]});
+    }
+    column.tooltip += fmt::format("idle {}", percent(idle));
+    column.parts.push_back({.amount = 100 * idle, .classes = "idle"});
+    column.emphasised = card.idle_fraction <= std::ranges::min(view.summary.seats, {}, &SeatFigures::idle_fraction).idle_fraction;
+    chart.columns.push_back(std::move(column));
+    note += fmt::format("{}card {} ({}) is idle {}", note.empty() ? "All places of a card together: " : ", ", card.name, card.device,
+                        percent(idle));
+  }
+  note += ".";
+  chart.label = "Busy and idle time by card. " + note;
+  Figure figure{.title = "Busy and idle, by card", .note = std::move(note), .drawing = draw(chart)};
+  for (size_t phase = 0; phase < view.phases(); ++phase)
+    figure.drawing.legend.push_back({.name = std::string(kPhaseWords[phase]), .classes = {kPhaseColours[phase]}});
+  figure.drawing.legend.push_back({.name = "idle", .classes = {"idle"}});
+  return figure;
+}
+
 std::pair<double, std::string> unit_of(const PlanView& view, double seconds) {
   const auto [divisor, unit] = seconds >= 1 ? std::pair(1.0, "s") : seconds >= 1e-3 ? std::pair(1e-3, "ms") : std::pair(1e-6, "\xC2\xB5s");
   return {divisor, fmt::format("{} per {}", unit, view.sample())};
@@ -121,6 +156,7 @@ void add_times(Page& page, const PlanView& view) {
                "At the plan's pace, modelled. Engines that run side by side count by their multipliers; devices whose shards take turns, "
                "by their time.");
   std::vector<Figure> figures = {busy_and_idle(view), least_periods(view)};
+  if (!view.summary.seats.empty()) figures.insert(figures.begin() + 1, busy_and_idle_cards(view));
   if (std::ranges::any_of(view.context.built, &BuiltTime::generated)) figures.push_back(as_built(view));
   page.figures(figures);
 }
