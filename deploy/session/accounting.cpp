@@ -1,11 +1,16 @@
 #include "deploy/session/accounting.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "core/base/error.h"
+#include "deploy/session/ring_check.h"
+#include "fpga/conv_ce/generator/ring_rooms.h"
 #include "node/simulate/mini_batch_pace.h"
 
 namespace millrace {
@@ -15,18 +20,19 @@ constexpr auto kReplicaBits = static_cast<int64_t>(1e9 * kReplicaGbps);
 constexpr int64_t kReplicaPicoseconds = 5'000'000;  // between replicas, per message
 
 // A planner asks of the same plan again and again: for layers that it might have put elsewhere, and for rings with devices left out.
-class KnownPaces {
+template <typename Answer>
+class KnownAnswers {
  public:
-  std::optional<MiniBatchTime> find(const Plan& plan, int64_t replicas) {
+  std::optional<Answer> find(const Plan& plan, int64_t replicas) {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [known, of_replicas, time] : known_)
-      if (of_replicas == replicas && alike(known, plan)) return time;
+    for (const auto& [known, of_replicas, answer] : known_)
+      if (of_replicas == replicas && alike(known, plan)) return answer;
     return std::nullopt;
   }
-  void add(const Plan& plan, int64_t replicas, const MiniBatchTime& time) {
+  void add(const Plan& plan, int64_t replicas, const Answer& answer) {
     const std::scoped_lock lock(mutex_);
     if (known_.size() == kMost) known_.pop_front();
-    known_.push_back({plan, replicas, time});
+    known_.push_back({plan, replicas, answer});
   }
 
  private:
@@ -34,9 +40,9 @@ class KnownPaces {
   struct Known {
     Plan plan;
     int64_t replicas = 1;
-    MiniBatchTime time;
+    Answer answer;
   };
-  // In all that a simulation reads.
+  // In all that a simulation reads, and a generator.
   static bool alike(const Plan& a, const Plan& b) {
     return a.micro_batch == b.micro_batch && a.mini_batch == b.mini_batch && a.alignment == b.alignment && a.accounting == b.accounting &&
            a.purpose == b.purpose && a.time_chunks == b.time_chunks && a.model_digest == b.model_digest && a.arithmetic == b.arithmetic &&
@@ -48,6 +54,23 @@ class KnownPaces {
   std::deque<Known> known_;
 };
 
+// Whether hardware is generated for boards of the plan, of a ring that is timed while it is planned.
+bool is_built(const Plan& plan) {
+  const auto has_engine = [](const Shard& shard) {
+    return std::ranges::any_of(shard.phases, [](const PhaseEngine& phase) { return phase.engine == "conv_ce"; });
+  };
+  return plan.accounting == Accounting::kFull && plan.purpose == Purpose::kTraining && plan.arithmetic.wire == ElementType::kFixed16 &&
+         plan.devices() <= kMostTimed && std::ranges::any_of(plan.shards, has_engine);
+}
+
+std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph) {
+  try {
+    return waiting_words(plan, graph);
+  } catch (const Error&) {  // of a ring without hardware, which whoever checks it names
+    return {};
+  }
+}
+
 }  // namespace
 
 Accounting accounting_of(const std::string& flag, Accounting usual) { return flag.empty() ? usual : accounting_from(flag); }
@@ -56,8 +79,10 @@ void account(PlanTask& task, Accounting accounting) {
   task.options.accounting = accounting;
   task.mini_batch_time = {};
   task.replicated_mini_batch_time = {};
+  task.waiting_words = {};
   if (accounting == Accounting::kFpdeep) return;
-  task.replicated_mini_batch_time = [known = std::make_shared<KnownPaces>()](const Plan& plan, const Graph& graph, int64_t replicas) {
+  task.replicated_mini_batch_time = [known = std::make_shared<KnownAnswers<MiniBatchTime>>()](const Plan& plan, const Graph& graph,
+                                                                                              int64_t replicas) {
     if (const std::optional<MiniBatchTime> time = known->find(plan, replicas)) return *time;
     Replicas rings;
     rings.count = replicas;
@@ -68,6 +93,13 @@ void account(PlanTask& task, Accounting accounting) {
     return time;
   };
   task.mini_batch_time = [time = task.replicated_mini_batch_time](const Plan& plan, const Graph& graph) { return time(plan, graph, 1); };
+  task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>()](const Plan& plan, const Graph& graph) {
+    if (!is_built(plan)) return std::vector<WaitingWords>();
+    if (std::optional<std::vector<WaitingWords>> words = known->find(plan, 1)) return *std::move(words);
+    std::vector<WaitingWords> words = words_of_built(plan, graph);
+    known->add(plan, 1, words);
+    return words;
+  };
 }
 
 }  // namespace millrace

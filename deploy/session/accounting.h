@@ -3,7 +3,8 @@
 //   PlanTask task = ...;
 //   account(task, accounting_of(flags.accounting, Accounting::kFull));
 //
-// Full accounting asks the simulator what a mini-batch takes, updates included; the planner itself knows no simulator.
+// Full accounting asks the simulator what a mini-batch takes, updates included, and the generator what waits in the memory outside; the
+// planner itself knows neither.
 #pragma once
 
 #include <string>

@@ -41,9 +41,6 @@ bool has_boards(const Plan& plan) {
 // Of their pace, where it is worth a word.
 constexpr double kLessThanEngines = 0.99;
 
-// Longer rings are timed by `rtl --check` alone: it takes seconds for some hundreds of boards.
-constexpr int64_t kMostTimed = 200;
-
 // All devices of the plan, not checked yet.
 RingCheck unchecked(const Plan& plan, const Graph& graph) {
   RingCheck ring;

@@ -9,6 +9,7 @@
 #include "core/drawing/quantity.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/seats.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
 #include "partitioner/planning/sample_word.h"
@@ -42,7 +43,7 @@ OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
   OffChip sum;
   for (const Shard& shard : plan.shards) {
     if (shard.device != device) continue;
-    sum.moved += off_chip_bytes_per_sample(shard, graph.node(graph.index_of(shard.layer)), plan.micro_batch);
+    sum.moved += words_outside(shard, graph.node(graph.index_of(shard.layer)), plan.micro_batch);
     for (const NamedAmount& amount : shard.resources) {
       if (amount.name != "dram_bytes") continue;
       sum.bytes += amount.amount;
@@ -67,7 +68,7 @@ std::string limit_text(const PlanTask& task, const Outcome& outcome) {
                        shared ? " for both directions together" : " per direction");
   }
   const DeviceFigures& device = summary.devices[index];
-  if (outcome.plan && outcome.plan->accounting == Accounting::kFull && device.off_chip_parameters) {
+  if (outcome.plan && outcome.plan->accounting == Accounting::kFull) {
     const double bandwidth = off_chip_bandwidth_of(*outcome.plan, device.device);
     const double moved = off_chip_of(*outcome.plan, *task.graph, device.index).moved;
     if (bandwidth > 0 && moved / bandwidth >= device.seconds_per_image * (1 - 1e-6))

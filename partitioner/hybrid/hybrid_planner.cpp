@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/plan/schedule.h"
 #include "core/plan/time_chunking.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_attempt.h"
 #include "partitioner/hybrid/ring_plan.h"
@@ -41,6 +42,9 @@ constexpr int64_t kMostFilled = 8;
 constexpr double kWorthChunks = 0.01;
 constexpr double kWorthMoreChunks = 1e-3;
 constexpr int64_t kMostChunks = 64;
+// Of the time of boards' own memories, for weights, where what waits there would make a plan slower by so much.
+constexpr double kWordsShares[] = {0.95, 0.9, 0.8};
+constexpr double kWorthWords = 2e-3;
 
 bool lies_off_chip(const PlanTask& task, const Node& node) {
   return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
@@ -166,6 +170,7 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
     fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
   if (candidate.timed) return !candidate.stands_still;
   candidate.timed = true;
+  if (task.waiting_words) add_words_outside(candidate.plan, *task.graph, task.waiting_words(candidate.plan, *task.graph));
   try {
     const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
     candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
@@ -176,9 +181,8 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
     candidate.summary.images_per_second = 0;
     return false;
   }
-  const double gap = candidate.plan.optimality_gap;
   candidate.summary = summarize(candidate.plan, *task.graph);
-  candidate.plan.optimality_gap = gap;
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / candidate.plan.lower_bound_seconds_per_image - 1);
   if (chooses_chunks(task)) choose_chunks(task, candidate);
   return true;
 }
@@ -312,6 +316,37 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
   return candidates;
 }
 
+// What waits in boards' own memories for its errors takes time of them that a search gave to weights, which the plan has lost by then: with
+// less of it given to them others may lose less.
+std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& chosen, std::string& standstill) {
+  const double searched = chosen.attempt->solution.period;
+  std::optional<Candidate> best;
+  const auto seconds = [&] { return (best ? *best : chosen).summary.seconds_per_image; };
+  for (const double share : kWordsShares) {
+    if (seconds() <= searched * (1 + kWorthWords)) break;
+    PlanTask leaving = chosen.attempt->task;
+    leaving.options.words_share = share;
+    const auto attempt = std::make_shared<RingAttempt>(std::move(leaving), chosen.plan.micro_batch);
+    double low = searched, high = seconds() / (1 + kWorthSharing);
+    std::optional<RingSolution> found;
+    while (high - low > kWorthSharing * low) {
+      const double middle = found ? low + (high - low) / 2 : high;
+      RingSolution solution = attempt->solver.solve_within(middle);
+      if (solution.feasible) found = std::move(solution);
+      if (!found) break;
+      (found->period <= middle ? high : low) = middle;
+    }
+    if (!found) continue;
+    attempt->solution = *found;
+    attempt->solution.lower_bound = chosen.attempt->solution.lower_bound;
+    std::optional<Candidate> candidate = fastest_of(task, attempt);
+    if (!candidate || candidate->summary.seconds_per_image >= seconds()) continue;
+    if (!add_mini_batch_time(task, *candidate, standstill)) continue;
+    if (candidate->summary.images_per_second > (best ? *best : chosen).summary.images_per_second) best = std::move(*candidate);
+  }
+  return best;
+}
+
 // To that of all places of weights: what is called possible is so wherever they lie.
 void lower_bound(double bound, Candidate& candidate) {
   if (bound >= candidate.plan.lower_bound_seconds_per_image) return;
@@ -404,6 +439,9 @@ Outcome plan_ring(const PlanTask& task) {
     if (full && (!add_mini_batch_time(task, candidate, findings.standstill) || !faster(candidate))) continue;
     chosen = &candidate;
   }
+  std::optional<Candidate> roomier;
+  if (chosen != nullptr && full && streams && task.waiting_words) roomier = with_room_for_words(task, *chosen, findings.standstill);
+  if (roomier) chosen = &*roomier;
   if (chosen != nullptr) {
     outcome.feasible = true;
     if (full) lower_bound(findings.bounds.at(chosen->plan.micro_batch), *chosen);

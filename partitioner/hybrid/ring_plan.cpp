@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,45 +13,18 @@
 #include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
 #include "core/plan/time_chunking.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 
 namespace millrace {
 namespace {
 
-// Where the memory off chip is slower than the engines, they wait for it: for all that it brings within a sample.
-class OffChipWaits {
- public:
-  OffChipWaits(const PlanTask& task, double period) : counted_(task.options.accounting == Accounting::kFull), period_(period) {}
-
-  void add(const CostModel& model, const Node& node, int64_t micro_batch, Shard& shard) {
-    const double bandwidth = off_chip_bandwidth(model.inventory());
-    const double bytes = off_chip_bytes_per_sample(shard, node, micro_batch);
-    for (NamedAmount& amount : shard.resources)
-      if (amount.name == "dram_bytes_per_second" && bytes > 0) amount.amount = bytes / period_;
-    if (!counted_ || bytes <= 0 || bandwidth <= 0) return;
-    seconds_[shard.device] += bytes / bandwidth;
-    waiting_.push_back({&shard, &node});
-  }
-
-  void apply() {
-    for (const auto& [shard, node] : waiting_) {
-      const double picoseconds = 1e12 * seconds_[shard->device];
-      for (PhaseEngine& engine : shard->phases) {
-        int64_t units = 1;
-        if (shard->unit != StreamingUnit::kSample)
-          units = std::max<int64_t>(1, engine.phase == Phase::kErrorBack ? node->input_shapes[0].height : node->output.height);
-        const auto each = static_cast<int64_t>(std::ceil(picoseconds / static_cast<double>(units)));
-        engine.picoseconds_per_unit = std::max(engine.picoseconds_per_unit, each);
-      }
-    }
-  }
-
- private:
-  bool counted_;
-  double period_;
-  std::map<int64_t, double> seconds_;  // of a sample, by device
-  std::vector<std::pair<Shard*, const Node*>> waiting_;
-};
+// As many bytes a second as a shard's words off chip are within a period.
+void set_off_chip_rate(const Node& node, int64_t micro_batch, double period, Shard& shard) {
+  const double bytes = off_chip_bytes_per_sample(shard, node, micro_batch);
+  for (NamedAmount& amount : shard.resources)
+    if (amount.name == "dram_bytes_per_second" && bytes > 0) amount.amount = bytes / period;
+}
 
 std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution, int64_t time_chunks,
                              const ChunkedLayers& chunked) {
@@ -60,7 +32,6 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
   std::vector<Cut> cuts;
   for (const int64_t position : solution.cuts) cuts.push_back(chain.cut_at(position));
   std::vector<Shard> shards = shards_from_cuts(chain.graph(), cuts, chain.splits());
-  OffChipWaits waits(task, solution.period);
   size_t next = 0;
   for (int64_t d = 0; d <= static_cast<int64_t>(solution.cuts.size()); ++d) {
     const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
@@ -86,10 +57,12 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
       share_place(shard, cost.shared_bytes, shared);
-      waits.add(solver.segments().model(d), chain.head_of(g), solver.micro_batch(), shard);
+      set_off_chip_rate(chain.head_of(g), solver.micro_batch(), solution.period, shard);
     }
   }
-  waits.apply();
+  if (task.options.accounting == Accounting::kFull)
+    wait_for_words(shards, *task.graph, solver.micro_batch(),
+                   [&](int64_t device) { return off_chip_bandwidth(task.models[static_cast<size_t>(device)]->inventory()); });
   return shards;
 }
 

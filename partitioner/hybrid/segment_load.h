@@ -110,6 +110,10 @@ class SegmentLoads {
   ShardDemand streamed_demand(int64_t device, const ShardLoad& shard, double period) const;
   // Likewise with larger engines that take less memory, weights beside them or not.
   std::vector<ShardLoad::Other> larger_engines(int64_t device, const ShardLoad& shard, double period) const;
+  // That words from outside may take of a period.
+  double seconds_outside(int64_t device, double period) const {
+    return model(device).dedicated_engines() ? period * task_->options.words_share : period;
+  }
   // Whether the device may have such engines.
   bool enlarges(int64_t device) const { return enlarges_[static_cast<size_t>(device)]; }
   bool builds(int64_t device) const { return task_->options.accounting == Accounting::kFull && model(device).dedicated_engines(); }

@@ -27,7 +27,7 @@ namespace millrace {
 class StretchLoad {
  public:
   StretchLoad(const SegmentLoads& segments, int64_t device, double period, const Storage& storage)
-      : StretchLoad(segments, device, period, storage, period) {}
+      : StretchLoad(segments, device, period, storage, segments.seconds_outside(device, period)) {}
   // With another time for words from outside than engines are sized for.
   StretchLoad(const SegmentLoads& segments, int64_t device, double period, const Storage& storage, double most_seconds)
       : segments_(&segments), device_(device), period_(period), most_seconds_(most_seconds), storage_(storage) {}

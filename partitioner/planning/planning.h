@@ -20,6 +20,7 @@
 #include "core/documents/job.h"
 #include "core/graph/graph.h"
 #include "core/plan/pair_modes.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/planning/summary.h"
 
 namespace millrace {
@@ -57,6 +58,8 @@ struct PlanOptions {
   std::set<std::string> off_chip;
   // How a search counts their words, and for which engines. Set by the planner.
   StreamedWords streamed_words = StreamedWords::kFull;
+  // Of the time of a board's own memory, what a search gives to weights; samples that wait there take the rest. Set by the planner.
+  double words_share = 1;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool recompute = false;         // what recurrent layers keep is made again before E: core/plan/recomputation.h
@@ -89,6 +92,9 @@ struct PlanTask {
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
   // The same of one of several like rings, which agree on every update; for whoever chooses how many.
   std::function<MiniBatchTime(const Plan&, const Graph&, int64_t replicas)> replicated_mini_batch_time = {};
+  // Likewise: what waits in boards' own memories for its errors when the plan is built, which takes of their bandwidth. Pure; nothing: none
+  // of it is counted.
+  std::function<std::vector<WaitingWords>(const Plan&, const Graph&)> waiting_words = {};
   // Samples a second that a plan has to exceed to be of use: no more is found out about slower ones, and none of them is an answer.
   double wanted = 0;
   // Told now and then how much of the search is done, as far as that is known.

@@ -228,8 +228,8 @@ bool is_setting(std::string_view name) { return name.starts_with("weight_stream_
 
 // Whatever else shards say that they take.
 std::vector<Resource> others(const PlanView& view) {
-  static const std::set<std::string, std::less<>> known = {"dsp",    "lut",          "ff",         "bram_bits",
-                                                           "bram36", "memory_bytes", "dram_bytes", "off_chip_bytes_per_sample"};
+  static const std::set<std::string, std::less<>> known = {
+      "dsp", "lut", "ff", "bram_bits", "bram36", "memory_bytes", "dram_bytes", "off_chip_bytes_per_sample", "waiting_bytes_per_sample"};
   std::set<std::string> names;
   for (const DeviceFigures& device : view.summary.devices)
     for (const ShardFigures& shard : device.shards)

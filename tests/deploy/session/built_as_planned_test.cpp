@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
+#include "core/plan/words_outside.h"
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
 #include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
+#include "fpga/conv_ce/generator/ring_rooms.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 #include "partitioner/choice/planner.h"
 
@@ -115,6 +118,23 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
     }
   }
   EXPECT_GT(larger, 0);
+}
+
+// Samples that wait in the memory outside take of its time, which the plan counts: what is built is as fast as it says. With room left for
+// them it is no slower than its search promised.
+TEST(BuiltAsPlanned, WithWhatWaitsInTheMemoryOutside) {
+  const Graph graph(with_choice(find_model("googlenet"), BatchNormChoice::kRunning));
+  const std::optional<Plan> plan = planned(graph, "vc709x15");
+  ASSERT_TRUE(plan);
+  EXPECT_LT(plan->optimality_gap, 0.01);
+  int64_t waiting = 0;
+  for (const Shard& shard : plan->shards) waiting += std::ranges::count(shard.resources, kWaitingBytesPerSample, &NamedAmount::name);
+  EXPECT_GT(waiting, 0);
+  const RingCheck check = check_ring(*plan, graph);
+  ASSERT_TRUE(check.pace_ratio);
+  EXPECT_NEAR(*check.pace_ratio, 1, 1e-3);
+  const std::vector<WaitingWords> words = waiting_words(*plan, graph);
+  EXPECT_EQ(std::ssize(words), waiting) << "it changes nothing of what is built";
 }
 
 // Boards beside a processor, which takes micro-batches: a figure, of a ring whose boards have the room for them.

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/explain.h"
 #include "tests/partitioner/study/vc709_rings.h"
@@ -73,6 +74,32 @@ TEST(Accounting, WordsAndFiguresOfMemoryOffChipAgree) {
     }
     EXPECT_GT(told, 0);
   }
+}
+
+// Where weights come from it all the time, a plan is slower by the time that both take.
+TEST(Accounting, SamplesThatWaitOutsideTakeTimeOfTheMemory) {
+  const Vc709Rings rings("vgg11-cifar");
+  PlanTask task = task_of(rings, 4, Accounting::kFull);
+  const Outcome alone = make_plan(task);
+  ASSERT_TRUE(alone.feasible);
+  const double bytes = 0.1 * alone.summary.seconds_per_image * off_chip_bandwidth(rings.model().inventory());
+  // As much on every third board.
+  task.waiting_words = [bytes](const Plan& plan, const Graph&) {
+    std::vector<WaitingWords> words;
+    for (size_t i = 0; i < plan.shards.size(); ++i)
+      if (plan.shards[i].device % 3 == 0 && (i == 0 || plan.shards[i - 1].device != plan.shards[i].device))
+        words.push_back({static_cast<int64_t>(i), bytes});
+    return words;
+  };
+  Plan late = *alone.plan;
+  add_words_outside(late, rings.graph(), task.waiting_words(late, rings.graph()));
+  const double both = summarize(late, rings.graph()).seconds_per_image;
+  EXPECT_NEAR(both / alone.summary.seconds_per_image, 1.1, 1e-3);
+  const Outcome shared = make_plan(task);
+  ASSERT_TRUE(shared.feasible);
+  EXPECT_LE(shared.summary.seconds_per_image, both * (1 + 1e-9));
+  EXPECT_GT(shared.summary.seconds_per_image, 1.01 * alone.summary.seconds_per_image);
+  EXPECT_GT(shared.plan->optimality_gap, alone.plan->optimality_gap);
 }
 
 TEST(Accounting, TheUpdateIsInTheFiguresOfFullAccountingAlone) {
