@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "deploy/session/ring_check.h"
+#include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/ring_rooms.h"
 #include "node/simulate/mini_batch_pace.h"
 
@@ -71,6 +72,18 @@ std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph) {
   }
 }
 
+// With no more room than there must be.
+bool all_fit(const Plan& plan, const Graph& graph) {
+  std::vector<int64_t> boards;
+  for (const Shard& shard : plan.shards)
+    if (!kind_that_is_no_fpga(plan, shard.device) && (boards.empty() || boards.back() != shard.device)) boards.push_back(shard.device);
+  try {
+    return std::ranges::all_of(check_devices(plan, graph, boards, CheckedRooms::kLeast), &DeviceCheck::fits);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Accounting accounting_of(const std::string& flag, Accounting usual) { return flag.empty() ? usual : accounting_from(flag); }
@@ -80,6 +93,7 @@ void account(PlanTask& task, Accounting accounting) {
   task.mini_batch_time = {};
   task.replicated_mini_batch_time = {};
   task.waiting_words = {};
+  task.finds_blocks = {};
   if (accounting == Accounting::kFpdeep) return;
   task.replicated_mini_batch_time = [known = std::make_shared<KnownAnswers<MiniBatchTime>>()](const Plan& plan, const Graph& graph,
                                                                                               int64_t replicas) {
@@ -93,6 +107,7 @@ void account(PlanTask& task, Accounting accounting) {
     return time;
   };
   task.mini_batch_time = [time = task.replicated_mini_batch_time](const Plan& plan, const Graph& graph) { return time(plan, graph, 1); };
+  task.finds_blocks = [](const Plan& plan, const Graph& graph) { return is_built(plan) && all_fit(plan, graph); };
   task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>()](const Plan& plan, const Graph& graph) {
     if (!is_built(plan)) return std::vector<WaitingWords>();
     if (std::optional<std::vector<WaitingWords>> words = known->find(plan, 1)) return *std::move(words);

@@ -43,6 +43,11 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
       return task.mini_batch_time(on_whole_ring(plan, task, places), graph);
     };
   }
+  if (task.finds_blocks) {
+    smaller.finds_blocks = [&task, places = std::vector<int64_t>(kept.begin(), kept.end())](const Plan& plan, const Graph& graph) {
+      return task.finds_blocks(on_whole_ring(plan, task, places), graph);
+    };
+  }
   if (task.waiting_words) {
     smaller.waiting_words = [&task, places = std::vector<int64_t>(kept.begin(), kept.end())](const Plan& plan, const Graph& graph) {
       return task.waiting_words(on_whole_ring(plan, task, places), graph);

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "partitioner/hybrid/ring_plan.h"
+#include "partitioner/planning/roomy_memory.h"
 
 namespace millrace {
 namespace {
@@ -21,6 +23,8 @@ constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.03
 constexpr double kLeastPart = 8;
 // How much longer a period may be where another lets every memory find blocks of one kind.
 constexpr double kLongestForBlocks = 0.01;
+// Of memories, down to where no plan finds its blocks otherwise.
+constexpr double kLeastPartOfMemory = 0.5, kPartsOfMemory = 0.01;
 // Block RAMs that a block of UltraRAM's bits fill.
 constexpr double kBram36OfUram = 8;
 
@@ -30,6 +34,21 @@ PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
   least.options.allow_empty = allow_empty;
   least.options.streamed_words = StreamedWords::kLeast;
   return least;
+}
+
+// The same task with so large a part of each memory, solved roughly.
+std::shared_ptr<const RingAttempt> with_part_of_memory(const RingAttempt& attempt, double part) {
+  PlanTask smaller = attempt.task;
+  std::map<const CostModel*, std::shared_ptr<const CostModel>> parts;  // devices of one kind stay so
+  std::vector<std::shared_ptr<const CostModel>> owners;
+  for (const CostModel*& model : smaller.models) {
+    std::shared_ptr<const CostModel>& of_model = parts[model];
+    if (!of_model) owners.push_back(of_model = std::make_shared<PartOfMemory>(*model, part));
+    model = of_model.get();
+  }
+  auto found = std::make_shared<RingAttempt>(std::move(smaller), attempt.solver.micro_batch(), std::move(owners));
+  found->solution = found->solver.solve(Effort::kQuick);
+  return found;
 }
 
 // Of another solution than the attempt's own.
@@ -148,16 +167,16 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   std::optional<Candidate> fastest;
   bool packs = false;
   const auto consider = [&](Candidate candidate) {
-    const bool also_packs = packs_blocks(task, candidate);
+    if (!fits_devices(candidate)) return;
     const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
-    if (!(packs == also_packs ? faster : also_packs) || !fits_devices(candidate)) return;
+    if (packs && !faster) return;
+    const bool also_packs = packs_blocks(task, candidate) || (task.finds_blocks && task.finds_blocks(candidate.plan, *task.graph));
+    if (!(packs == also_packs ? faster : also_packs)) return;
     fastest = std::move(candidate);
     packs = also_packs;
   };
   const auto slower = [&] { return fastest ? fastest->summary.seconds_per_image / promised - 1 : std::numeric_limits<double>::infinity(); };
   consider(std::move(found));
-  // Where no more is at stake than which layers lie on chip, others may.
-  if (fastest && !packs && !task.options.on_chip.empty()) return std::nullopt;
   if (fastest && !packs) {  // weights beside their engines only where there is no time for them elsewhere
     RingSolution roomy = attempt->solution;
     roomy.least_room = true;
@@ -179,6 +198,17 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
     }
   }
+  // Shares of two kinds of blocks that fit, of which no memories do: some room is left for them.
+  for (double part = 1 - kPartsOfMemory; !packs && part > kLeastPartOfMemory; part -= kPartsOfMemory) {
+    const std::shared_ptr<const RingAttempt> smaller = with_part_of_memory(*attempt, part);
+    if (!smaller->solution.feasible) break;
+    for (const bool least_room : {false, true}) {
+      RingSolution solution = smaller->solution;
+      solution.least_room = least_room;
+      consider(candidate_of(attempt->task, smaller, solution, bound));
+    }
+  }
+  if (!packs) return std::nullopt;
   return fastest;
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/documents/plan.h"
 #include "partitioner/hybrid/ring_solver.h"
@@ -27,8 +28,12 @@ inline constexpr size_t kLongRing = 200;
 // The solver refers to the task beside it.
 struct RingAttempt {
   RingAttempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
+  // With so large a part of the memory of boards, each of which the owners have for all alike.
+  RingAttempt(PlanTask the_task, int64_t micro_batch, std::vector<std::shared_ptr<const CostModel>> the_owners)
+      : owners(std::move(the_owners)), task(std::move(the_task)), solver(task, micro_batch) {}
   RingAttempt(const RingAttempt&) = delete;
   RingAttempt& operator=(const RingAttempt&) = delete;
+  std::vector<std::shared_ptr<const CostModel>> owners;  // of the task's models, where they are the attempt's own
   PlanTask task;
   RingSolver solver;
   RingSolution solution;

@@ -31,4 +31,19 @@ class RoomyMemory final : public ForwardingCostModel {
   std::vector<NamedAmount> capacities_;
 };
 
+// One that has so large a part of it, for searches that leave some of it free.
+class PartOfMemory final : public ForwardingCostModel {
+ public:
+  PartOfMemory(const CostModel& model, double part)
+      : ForwardingCostModel(model), capacities_(model.capacities().begin(), model.capacities().end()) {
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (model.holds_parameters(i)) capacities_[i].amount *= part;
+  }
+
+  std::span<const NamedAmount> capacities() const override { return capacities_; }
+
+ private:
+  std::vector<NamedAmount> capacities_;
+};
+
 }  // namespace millrace
