@@ -72,13 +72,14 @@ std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph) {
   }
 }
 
-// With no more room than there must be.
-bool all_fit(const Plan& plan, const Graph& graph) {
+// With no more room than there must be, or with what waits in the memory outside, which leaves blocks and is found by timing the ring.
+bool all_fit(const Plan& plan, const Graph& graph, bool thoroughly) {
   std::vector<int64_t> boards;
   for (const Shard& shard : plan.shards)
     if (!kind_that_is_no_fpga(plan, shard.device) && (boards.empty() || boards.back() != shard.device)) boards.push_back(shard.device);
   try {
-    return std::ranges::all_of(check_devices(plan, graph, boards, CheckedRooms::kLeast), &DeviceCheck::fits);
+    const auto fit = [&](CheckedRooms rooms) { return std::ranges::all_of(check_devices(plan, graph, boards, rooms), &DeviceCheck::fits); };
+    return fit(CheckedRooms::kLeast) || (thoroughly && fit(CheckedRooms::kBuilt));
   } catch (const Error&) {
     return false;
   }
@@ -107,7 +108,9 @@ void account(PlanTask& task, Accounting accounting) {
     return time;
   };
   task.mini_batch_time = [time = task.replicated_mini_batch_time](const Plan& plan, const Graph& graph) { return time(plan, graph, 1); };
-  task.finds_blocks = [](const Plan& plan, const Graph& graph) { return is_built(plan) && all_fit(plan, graph); };
+  task.finds_blocks = [](const Plan& plan, const Graph& graph, bool thoroughly) {
+    return is_built(plan) && all_fit(plan, graph, thoroughly);
+  };
   task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>()](const Plan& plan, const Graph& graph) {
     if (!is_built(plan)) return std::vector<WaitingWords>();
     if (std::optional<std::vector<WaitingWords>> words = known->find(plan, 1)) return *std::move(words);

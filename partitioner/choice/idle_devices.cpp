@@ -44,8 +44,9 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
     };
   }
   if (task.finds_blocks) {
-    smaller.finds_blocks = [&task, places = std::vector<int64_t>(kept.begin(), kept.end())](const Plan& plan, const Graph& graph) {
-      return task.finds_blocks(on_whole_ring(plan, task, places), graph);
+    smaller.finds_blocks = [&task, places = std::vector<int64_t>(kept.begin(), kept.end())](const Plan& plan, const Graph& graph,
+                                                                                            bool thoroughly) {
+      return task.finds_blocks(on_whole_ring(plan, task, places), graph, thoroughly);
     };
   }
   if (task.waiting_words) {

@@ -165,12 +165,16 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   Candidate found = candidate_of(task, attempt, bound);
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
   std::optional<Candidate> fastest;
-  bool packs = false;
+  bool packs = false, asked = false;
   const auto consider = [&](Candidate candidate) {
     if (!fits_devices(candidate)) return;
     const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
     if (packs && !faster) return;
-    const bool also_packs = packs_blocks(task, candidate) || (task.finds_blocks && task.finds_blocks(candidate.plan, *task.graph));
+    const auto finds_blocks = [&] {
+      return task.finds_blocks &&
+             task.finds_blocks(candidate.plan, *task.graph, !std::exchange(asked, true));  // the first one matters most
+    };
+    const bool also_packs = packs_blocks(task, candidate) || finds_blocks();
     if (!(packs == also_packs ? faster : also_packs)) return;
     fastest = std::move(candidate);
     packs = also_packs;

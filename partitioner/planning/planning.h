@@ -95,8 +95,9 @@ struct PlanTask {
   // Likewise: what waits in boards' own memories for its errors when the plan is built, which takes of their bandwidth. Pure; nothing: none
   // of it is counted.
   std::function<std::vector<WaitingWords>(const Plan&, const Graph&)> waiting_words = {};
-  // Whether every board's memories find their blocks when the plan is built; asked where that is in doubt. Pure; nothing: they do not.
-  std::function<bool(const Plan&, const Graph&)> finds_blocks = {};
+  // Whether every board's memories find their blocks when the plan is built; asked where that is in doubt.
+  // `thoroughly`: whatever time that takes; else some that do may be missed. Pure; nothing: they do not.
+  std::function<bool(const Plan&, const Graph&, bool thoroughly)> finds_blocks = {};
   // Samples a second that a plan has to exceed to be of use: no more is found out about slower ones, and none of them is an answer.
   double wanted = 0;
   // Told now and then how much of the search is done, as far as that is known.
