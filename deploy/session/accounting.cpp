@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
-#include "fpga/conv_ce/generator/ring_rooms.h"
+#include "fpga/conv_ce/generator/ring_waiting.h"
 #include "node/simulate/mini_batch_pace.h"
 
 namespace millrace {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 
-#include "core/base/index.h"
 #include "core/plan/placement.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
@@ -206,26 +205,6 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
     if (found.share == 1) break;
   }
   return rooms;
-}
-
-std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
-  const Placement placement(plan, graph);
-  RingPace pace = ring_pace(plan, graph);
-  pace.rooms = ring_rooms(placement, pace);
-  std::vector<WaitingWords> found;
-  for (const auto& [device, places] : pace.rooms.outside) {
-    const DeviceDesign design = device_design(placement, device, nullptr, {}, pace);
-    std::map<int64_t, double> bytes;  // by shard
-    for (const OutsideFifo& fifo : outside_fifos(design)) {
-      const std::span<const Placement::Piece> pieces = placement.on(device);
-      const auto of_layer = [&](const Placement::Piece& piece) { return item(plan.shards, piece.shard).layer == fifo.layer; };
-      // What follows a sum may have a name of its own.
-      const auto piece = std::ranges::find_if(pieces, of_layer);
-      bytes[piece == pieces.end() ? pieces.front().shard : piece->shard] += fifo.bytes_per_sample();
-    }
-    for (const auto& [shard, moved] : bytes) found.push_back({shard, moved});
-  }
-  return found;
 }
 
 void give_rooms(const RingRooms& rooms, DeviceDesign& design) {

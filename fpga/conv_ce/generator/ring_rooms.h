@@ -17,10 +17,6 @@
 #include <map>
 #include <vector>
 
-#include "core/documents/plan.h"
-#include "core/graph/graph.h"
-#include "core/plan/words_outside.h"
-
 namespace millrace {
 
 class Placement;
@@ -44,10 +40,6 @@ struct RingRooms {
   std::map<int64_t, std::map<RoomPlace, int64_t>> passing = {};  // by device, in beats: rows on their way to the next one
 };
 RingRooms ring_rooms(const Placement& placement, const RingPace& pace);
-
-// What lies outside, by the plan's shards, within a sample; nothing where a ring is not generated. Of a plan's own engines alone: what it
-// says of words outside already changes nothing.
-std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph);
 
 // At most as much as would do.
 void give_rooms(const RingRooms& rooms, DeviceDesign& design);

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "core/base/index.h"
 #include "core/plan/placement.h"
+#include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
@@ -55,6 +59,26 @@ TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_
   const RingDesigns ring = ring_designs(placement, pace);
   timed.waiting = ring.reason.empty() ? ring_waiting(ring.placed) : RingWaiting{.reason = ring.reason};
   return timed;
+}
+
+std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
+  const Placement placement(plan, graph);
+  RingPace pace = ring_pace(plan, graph);
+  pace.rooms = ring_rooms(placement, pace);
+  std::vector<WaitingWords> found;
+  for (const auto& [device, places] : pace.rooms.outside) {
+    const DeviceDesign design = device_design(placement, device, nullptr, {}, pace);
+    std::map<int64_t, double> bytes;  // by shard
+    for (const OutsideFifo& fifo : outside_fifos(design)) {
+      const std::span<const Placement::Piece> pieces = placement.on(device);
+      const auto of_layer = [&](const Placement::Piece& piece) { return item(plan.shards, piece.shard).layer == fifo.layer; };
+      // What follows a sum may have a name of its own.
+      const auto piece = std::ranges::find_if(pieces, of_layer);
+      bytes[piece == pieces.end() ? pieces.front().shard : piece->shard] += fifo.bytes_per_sample();
+    }
+    for (const auto& [shard, moved] : bytes) found.push_back({shard, moved});
+  }
+  return found;
 }
 
 std::string waiting_text(const WaitingPlace& place) {

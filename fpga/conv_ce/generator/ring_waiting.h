@@ -20,6 +20,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/plan/words_outside.h"
 #include "fpga/conv_ce/generator/device_check.h"
 
 namespace millrace {
@@ -49,6 +50,10 @@ struct TimedRing {
   RingWaiting waiting;
 };
 TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
+
+// What lies outside, by the plan's shards, within a sample; nothing where a ring is not generated. Of a plan's own engines alone: what it
+// says of words outside already changes nothing.
+std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph);
 
 std::string waiting_text(const WaitingPlace& place);
 

@@ -17,7 +17,7 @@
 #include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
-#include "fpga/conv_ce/generator/ring_rooms.h"
+#include "fpga/conv_ce/generator/ring_waiting.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 #include "partitioner/choice/planner.h"
 
