@@ -189,7 +189,8 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
   const bool several =
       std::any_of(devices.begin(), devices.end(), [&](const DeviceEntry& d) { return d.device != devices.front().device; });
   const bool tried = task.options.allow_empty || !task.options.pins.empty() || !task.options.cuts.empty() || folds(task.cluster);
-  if (!several || tried || !outcome.feasible || !is_quickly_planned(task)) return "";
+  // Strategy kind has no devices to leave empty that way.
+  if (!several || tried || task.options.strategy == Strategy::kKind || !outcome.feasible || !is_quickly_planned(task)) return "";
   PlanTask freer = task;
   freer.options.allow_empty = true;
   const Outcome other = plan_ring(freer);

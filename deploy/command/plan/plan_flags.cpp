@@ -84,6 +84,9 @@ void refuse_options_of_other_strategies(const PlanFlags& flags) {
   for (const char* name : {"--laps", "--engine", "--divide", "--mode"})
     if (strategy != Strategy::kKind && flags.is_given(name))
       fail(ErrorCode::kUsage, "{} has no effect without --strategy kind; leave it out, or add that", name);
+  if (strategy == Strategy::kKind && flags.is_given("--allow-empty"))
+    fail(ErrorCode::kUsage,
+         "--allow-empty has no effect with --strategy kind, which leaves boards without work where that is faster; leave it out");
   if (strategy == Strategy::kKind && flags.is_given("--balance"))
     fail(ErrorCode::kUsage,
          "--balance has no effect with --strategy kind, where parameters lie beside the products of their layer; leave it out");
