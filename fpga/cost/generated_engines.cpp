@@ -301,14 +301,17 @@ GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, const 
   return held.inputs == layer.whole.inputs ? *layer.of_outputs : *layer.by_inputs;
 }
 
+int64_t GeneratedEngines::most_tiles(const Layer& layer, const ConvolutionShape& held) const {
+  const int64_t multipliers = held.kernel_h * held.kernel_w * (layer.error_back ? 3 : 2);
+  return most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / multipliers) : 0;
+}
+
 // Where nobody else asks.
 EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const {
   const int64_t channels = held.inputs == layer.whole.inputs ? held.outputs : held.inputs;
   std::unique_ptr<EngineFront>& front = fronts.of_channels[static_cast<size_t>(channels)];
   if (!front) {
-    const int64_t multipliers = held.kernel_h * held.kernel_w * (layer.error_back ? 3 : 2);
-    const int64_t most_tiles = most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / multipliers) : 0;
-    front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles);
+    front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles(layer, held));
   }
   return *front;
 }
@@ -403,9 +406,12 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, reserves) : 0;
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<FewestBlocks>>& of_sizes = reserves.of_sizes[least ? 1 : 0];
+  // Beyond what a board has multipliers for there are none.
+  const int64_t most = most_tiles(layer, layer.whole);
+  const size_t sizes = most > 0 ? std::min(place_of_size(most) + 1, engine_sizes().size()) : engine_sizes().size();
   while (of_sizes.size() <= place) {
     const size_t next = of_sizes.size();
-    std::vector<FewestBlocks> fewest_of(engine_sizes().size(), {kNone, kNone});
+    std::vector<FewestBlocks> fewest_of(sizes, {kNone, kNone});
     // The smallest first, each larger one faster.
     for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, next, reserves))) {
       if (choice.slowest > reserves.cycles) break;
@@ -426,7 +432,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   }
   std::vector<EngineMemory> found;
   int64_t fewest = kNone;
-  for (size_t size = 0; size < engine_sizes().size(); ++size) {
+  for (size_t size = 0; size < sizes; ++size) {
     const FewestBlocks& blocks = of_sizes[place][size];
     if (blocks.bram18 >= fewest) continue;
     fewest = blocks.bram18;

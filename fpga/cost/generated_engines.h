@@ -190,6 +190,8 @@ class GeneratedEngines {
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, size_t place, int64_t step) const;
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
+  // Of an engine of any board; 0: of any number.
+  int64_t most_tiles(const Layer& layer, const ConvolutionShape& held) const;
   Fronts& fronts_of(const Layer& layer, const ConvolutionShape& held) const;
   EngineFront& front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const;
   std::optional<EngineParallelism> engine_within(const Layer& layer, const ConvolutionShape& held, int64_t cycles) const;

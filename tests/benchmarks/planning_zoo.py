@@ -24,6 +24,8 @@ where memory is short (60001426), beside the one before, which also had mlp's ne
 mini-batches, of which updates take a part that no search bounds, so a tolerance of a thousandth is asked (--tolerance 1e-3). Five cases are
 slower by more: of alexnet, alexnet-grouped and alexnet-torch on 16 u280, vgg11-cifar on 2 and vgg19-cifar on 4 the plans before had boards
 whose memories found no blocks of one kind.
+Since then plans count what waits in boards' own memories (some 0.3 to 2% slower, where hardware was so before) and search again with a
+little less memory where no blocks are found, so the three of 16 u280 have 0.83, 1.00 and 1.00 of before; the table is not of those.
 
 results/fpdeep_pace_kept.csv (--kept writes it again, then's column as it is) has 13 networks on 15 and 40 vc709 and on 8 u280 beside the
 planner before cuts and homes were searched together, which is that of commit d9dad73 (the partitioner did not change between; vgg16 on 15
