@@ -10,7 +10,8 @@
   plan-report.png    the top of the page that `millrace plan --report` writes for the tour's plan, by Chromium. A browser draws no
                      two pictures alike, so plan-report.digest says which page it shows
 
-ring.svg is drawn by hand; a test (Readme.RingShowsTheFlowsOfItsPlan) says when its numbers are no longer those of its plan. A program that was not built leaves its picture alone.
+ring.svg is drawn by hand; a test (Readme.RingShowsTheFlowsOfItsPlan) says when its numbers are no longer those of its plan. A program that
+was not built leaves its picture alone.
 """
 import argparse
 import hashlib
@@ -24,7 +25,7 @@ import tempfile
 PICTURES = pathlib.Path(__file__).resolve().parent
 ROOT = PICTURES.parents[1]
 RESULTS = ROOT / "tests/benchmarks/results/ring_training.json"
-PLAN = ["plan", "--model", "vgg16", "--cluster", "vc709x15", "--explain"]
+PLAN = ["plan", "--model", "vgg16", "--cluster", "vc709x15", "--accounting", "fpdeep", "--explain"]  # the tour's
 WIDTH, HEIGHT = 1180, 1290
 
 
