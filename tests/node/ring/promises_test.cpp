@@ -118,14 +118,7 @@ TEST(RingPromises, ResumesBitwiseOnAnyNumberOfRanks) {
     RingRun run(graph, assemble_plan(graph, request, shards), 6);
     run.job.checkpoint_every = 2;
     const std::string whole = run.train(devices).outcome.weights_digest;
-    for (const int64_t stop : {2, 4}) {
-      run.job.steps = stop;
-      ASSERT_THAT(run.retrain(devices).errors, Each(""));
-      run.job.steps = 6;
-      const RingResult resumed = run.resume(random.between(1, devices));
-      ASSERT_THAT(resumed.errors, Each(""));
-      EXPECT_EQ(resumed.outcome.weights_digest, whole) << "stopped after " << stop;
-    }
+    testing_support::expect_resumes(run, random, devices, whole);
   }
 }
 
@@ -198,27 +191,9 @@ TEST(RingPromises, TakesTheGradientsNormOverTheWholeRing) {
 TEST(RingPromises, ReplicasTrainLikeOneRingWithTheirSamplesTogether) {
   RandomPlans random(90);
   const Graph graph(random.model());
-  PlanRequest request = random.request(2, Alignment::kFlush, 2);
-  request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
-  request.optimizer = {.kind = OptimizerKind::kSgd};
-  const std::vector<Shard> shards = random.shards(graph, 2);
-  RingRun run(graph, assemble_plan(graph, request, shards), 4);
-  run.open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
-  run.job.replicas = 2;
-  const std::string digest = run.train_replicas(1);
-  const TensorMap weights = run.checkpoint().weights;
-  EXPECT_EQ(run.train_replicas(2), digest);
-
   // Each micro-batch by itself is the same; only the statistics that evaluations use belong to one ring.
-  PlanRequest together = request;
-  together.mini_batch *= 2;
-  RingRun one(graph, assemble_plan(graph, together, shards), 4);
-  one.open_device = run.open_device;
-  one.job.data = run.job.data;
-  ASSERT_THAT(one.train(1).errors, Each(""));
-  TensorMap expected = one.checkpoint().weights;
-  std::erase_if(expected, [](const auto& entry) { return entry.first.find("running") != std::string::npos; });
-  EXPECT_LT(distance(expected, weights), 1e-12);
+  testing_support::expect_replicas_are_one_ring(random, graph,
+                                                [](const std::string& name) { return name.find("running") != std::string::npos; });
 }
 
 TEST(RingPromises, SavesWhatIsLargerThanAllMessagesUnderWay) {

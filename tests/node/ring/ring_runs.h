@@ -24,6 +24,7 @@
 #include "core/train/checkpoint.h"
 #include "core/train/weights_digest.h"
 #include "node/ring/ring_trainer.h"
+#include "tests/core/random_plans.h"
 #include "tests/core/train/temporary_folder.h"
 #include "tests/transport/rings.h"
 #include "transport/local/local_wire.h"
@@ -180,6 +181,42 @@ inline void expect_drained_alignments_agree(const Graph& graph, PlanRequest requ
     request.windows.clear();
     bits.expect(RingRun(graph, assemble_plan(graph, request, shards)).train(2));
   }
+}
+
+// Stopped after two updates of six and after four, and resumed on ranks as `random` draws them: the bits of the run that ended in `whole`.
+inline void expect_resumes(RingRun& run, RandomPlans& random, int64_t devices, const std::string& whole) {
+  for (const int64_t stop : {2, 4}) {
+    run.job.steps = stop;
+    ASSERT_THAT(run.retrain(devices).errors, ::testing::Each(""));
+    run.job.steps = 6;
+    const RingResult resumed = run.resume(random.between(1, devices));
+    ASSERT_THAT(resumed.errors, ::testing::Each(""));
+    EXPECT_EQ(resumed.outcome.weights_digest, whole) << "stopped after " << stop;
+  }
+}
+
+// Two replicas of a ring of two, on one rank and on two, against one ring with their samples together; all but the tensors that `belong` to
+// one ring.
+inline void expect_replicas_are_one_ring(RandomPlans& random, const Graph& graph, const std::function<bool(const std::string&)>& belong) {
+  PlanRequest request = random.request(2, Alignment::kFlush, 2);
+  request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+  request.optimizer = {.kind = OptimizerKind::kSgd};
+  const std::vector<Shard> shards = random.shards(graph, 2);
+  RingRun run(graph, assemble_plan(graph, request, shards), 4);
+  run.open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
+  run.job.replicas = 2;
+  const std::string digest = run.train_replicas(1);
+  const TensorMap weights = run.checkpoint().weights;
+  EXPECT_EQ(run.train_replicas(2), digest);
+
+  request.mini_batch *= 2;
+  RingRun one(graph, assemble_plan(graph, request, shards), 4);
+  one.open_device = run.open_device;
+  one.job.data = run.job.data;
+  ASSERT_THAT(one.train(1).errors, ::testing::Each(""));
+  TensorMap expected = one.checkpoint().weights;
+  std::erase_if(expected, [&](const auto& entry) { return belong(entry.first); });
+  EXPECT_LT(distance(expected, weights), 1e-12);
 }
 
 }  // namespace millrace::testing_support

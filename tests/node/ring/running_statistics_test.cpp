@@ -18,7 +18,6 @@ using testing::Each;
 using testing_support::distance;
 using testing_support::kEveryAlignment;
 using testing_support::RandomPlans;
-using testing_support::RingResult;
 using testing_support::RingRun;
 
 // Random networks in which most convolutions are normalised, one at least.
@@ -64,14 +63,7 @@ TEST(RunningStatistics, AnyNumberOfRanksGivesEqualBitsAndResumes) {
     if (cpu) run.open_device = [](int64_t) { return make_cpu_device(); };
     const std::string whole = run.train(devices).outcome.weights_digest;
     for (int64_t ranks = 1; ranks < devices; ++ranks) EXPECT_EQ(run.retrain(ranks).outcome.weights_digest, whole) << ranks << " ranks";
-    for (const int64_t stop : {2, 4}) {
-      run.job.steps = stop;
-      ASSERT_THAT(run.retrain(devices).errors, Each(""));
-      run.job.steps = 6;
-      const RingResult resumed = run.resume(random.between(1, devices));
-      ASSERT_THAT(resumed.errors, Each(""));
-      EXPECT_EQ(resumed.outcome.weights_digest, whole) << "stopped after " << stop;
-    }
+    testing_support::expect_resumes(run, random, devices, whole);
   }
 }
 
@@ -79,24 +71,7 @@ TEST(RunningStatistics, AnyNumberOfRanksGivesEqualBitsAndResumes) {
 TEST(RunningStatistics, ReplicasTrainLikeOneRingWithTheirSamplesTogether) {
   RunningPlans random(190);
   const Graph graph(random.normalised());
-  PlanRequest request = random.request(2, Alignment::kFlush, 2);
-  request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
-  request.optimizer = {.kind = OptimizerKind::kSgd};
-  const std::vector<Shard> shards = random.shards(graph, 2);
-  RingRun run(graph, assemble_plan(graph, request, shards), 4);
-  run.open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
-  run.job.replicas = 2;
-  const std::string digest = run.train_replicas(1);
-  const TensorMap weights = run.checkpoint().weights;
-  EXPECT_EQ(run.train_replicas(2), digest);
-
-  PlanRequest together = request;
-  together.mini_batch *= 2;
-  RingRun one(graph, assemble_plan(graph, together, shards), 4);
-  one.open_device = run.open_device;
-  one.job.data = run.job.data;
-  ASSERT_THAT(one.train(1).errors, Each(""));
-  EXPECT_LT(distance(one.checkpoint().weights, weights), 1e-12);
+  testing_support::expect_replicas_are_one_ring(random, graph, [](const std::string&) { return false; });
 }
 
 // The average moves by its share towards mean and variance of all samples of the mini-batch, whichever of them had run ahead of an update.

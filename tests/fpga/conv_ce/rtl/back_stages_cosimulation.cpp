@@ -10,6 +10,7 @@
 #include "fpga/conv_ce/arithmetic/fixed_convolution.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_SCALER_HEADER
@@ -76,14 +77,6 @@ bool same_maps(const Geometry& geometry, const Map& expected, const Map& found) 
   return true;
 }
 
-template <typename Model>
-void tick(Model& m) {
-  m.clock = 0;
-  m.eval();
-  m.clock = 1;
-  m.eval();
-}
-
 bool scaler_agrees(MILLRACE_SCALER_MODEL& m, std::mt19937_64& random) {
   const Geometry geometry = random_geometry(random);
   const BeatOrder& order = geometry.order;
@@ -119,12 +112,10 @@ bool scaler_agrees(MILLRACE_SCALER_MODEL& m, std::mt19937_64& random) {
   for (int64_t cycle = 0; cycle < kMostCycles && sink.beat_count() < expected.size() / kLanes; ++cycle) {
     source.drive(m.error_tvalid, m.error_tdata);
     sink.drive(m.out_tready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     source.after(m.error_tready);
     sink.after(m.out_tvalid, m.out_tdata);
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   if (same_maps(geometry, expected, sink.beats())) return true;
   fmt::print("error_scaler: scaled errors differ, or do not end\n  {}, shift {}\n", geometry.text(), shift);

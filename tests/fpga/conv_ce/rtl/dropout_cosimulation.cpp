@@ -10,6 +10,7 @@
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_MODEL_HEADER
@@ -22,14 +23,6 @@ constexpr int64_t kMostSamples = 4;
 constexpr int64_t kMostCycles = 2'000'000;
 
 using Map = std::vector<int16_t>;
-
-template <typename Model>
-void tick(Model& m) {
-  m.clock = 0;
-  m.eval();
-  m.clock = 1;
-  m.eval();
-}
 
 bool agrees(MILLRACE_MODEL& m, std::mt19937_64& random, bool steady) {
   BeatOrder order{.lanes = kLanes};
@@ -79,12 +72,10 @@ bool agrees(MILLRACE_MODEL& m, std::mt19937_64& random, bool steady) {
   for (int64_t cycle = 0; cycle < kMostCycles && sink.beat_count() < wanted; ++cycle) {
     source.drive(m.in_tvalid, m.in_tdata);
     sink.drive(m.out_tready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     source.after(m.in_tready);
     if (sink.after(m.out_tvalid, m.out_tdata)) ends.push_back(cycle);
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   const std::string text = fmt::format("{} channels, {} x {}, {} samples, probability {}, training {}", order.channels, order.height,
                                        order.width, samples, dropout.probability, training);

@@ -9,12 +9,15 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 
 namespace millrace {
@@ -64,29 +67,43 @@ class GradientStore {
   virtual std::vector<int32_t> words() const = 0;
 };
 
+// The kernels of FP and EB: as the engine addresses them, or from outside. Between settling and the edge it notes what the engine asks for.
+template <typename Model>
+class Kernels {
+ public:
+  Kernels(const EngineParallelism& engine, std::vector<int16_t> words, KernelSource* outside)
+      : word_elements_(to_size(engine.kernels_per_word * engine.taps())), words_(std::move(words)), outside_(outside) {}
+
+  void drive(Model& m) {
+    if (outside_ != nullptr) m.parameter_ready = outside_->ready();
+  }
+  void settled(const Model& m) {
+    address_ = m.parameter_address;
+    read_ = m.parameter_read;
+  }
+  void after(Model& m) {
+    if (outside_ != nullptr) {
+      outside_->step(read_);
+      set_elements<int16_t>(m.parameter_word, outside_->word());
+    } else if ((address_ + 1) * word_elements_ <= words_.size()) {
+      set_elements<int16_t>(m.parameter_word, std::span<const int16_t>(words_).subspan(address_ * word_elements_, word_elements_));
+    }
+  }
+
+ private:
+  size_t word_elements_;
+  std::vector<int16_t> words_;
+  KernelSource* outside_;
+  size_t address_ = 0;
+  bool read_ = false;
+};
+
 template <typename Model>
 class EngineBench {
  public:
   explicit EngineBench(const EngineParallelism& engine) : engine_(engine), model_(std::make_unique<Model>(&context_)) {}
 
  protected:
-  // Before the edge: inputs are set, outputs settle. Then the edge.
-  void settle() {
-    model_->clock = 0;
-    model_->eval();
-  }
-  void edge() {
-    model_->clock = 1;
-    model_->eval();
-  }
-  void clear_once() {
-    model_->clear = 1;
-    settle();
-    edge();
-    settle();
-    edge();
-    model_->clear = 0;
-  }
   static std::vector<int16_t> beats_of(const BeatOrder& order, const std::vector<std::vector<int16_t>>& maps) {
     std::vector<int16_t> all;
     for (const auto& map : maps) {
@@ -97,9 +114,9 @@ class EngineBench {
   }
   static std::vector<std::vector<int16_t>> maps_of(const BeatOrder& order, const std::vector<int16_t>& beats, int64_t samples) {
     std::vector<std::vector<int16_t>> maps;
-    const size_t one = beats.size() / static_cast<size_t>(samples);
+    const size_t one = beats.size() / to_size(samples);
     for (int64_t sample = 0; sample < samples; ++sample)
-      maps.push_back(map_of_beats(order, std::span<const int16_t>(beats).subspan(static_cast<size_t>(sample) * one, one)));
+      maps.push_back(map_of_beats(order, std::span<const int16_t>(beats).subspan(to_size(sample) * one, one)));
     return maps;
   }
 
@@ -138,29 +155,24 @@ class ForwardBench : public EngineBench<Model> {
     StreamSource partial(this->beats_of(outputs, job.partials), engine.output_lanes, job.source_pause, random);
     StreamSink sum(engine.output_lanes, job.sink_pause, random);
     const std::vector<int16_t> words = parameter_words(engine, s, job.weight);
-    const auto word_elements = static_cast<size_t>(engine.kernels_per_word * engine.taps());
-    const auto beats = static_cast<size_t>(outputs.beats() * job.samples);
+    Kernels<Model> kernels(engine, words, outside);
+    const auto beats = to_size(outputs.beats() * job.samples);
 
-    this->clear_once();
+    clear_model(m);
     if (outside != nullptr) outside->clear(words, engine.kernels_per_word * engine.taps(), forward_passes(s) * job.samples);
     BenchResult result;
     for (int64_t cycle = 0; cycle < job.most_cycles && sum.beat_count() < beats; ++cycle) {
       activation.drive(m.activation_tvalid, m.activation_tdata);
       partial.drive(m.partial_tvalid, m.partial_tdata);
       sum.drive(m.sum_tready);
-      if (outside != nullptr) m.parameter_ready = outside->ready();
-      this->settle();
+      kernels.drive(m);
+      settle(m);
       activation.after(m.activation_tready);
       partial.after(m.partial_tready);
       if (sum.after(m.sum_tvalid, m.sum_tdata)) result.beat_cycles.push_back(cycle);
-      const size_t address = m.parameter_address;
-      const bool read = m.parameter_read;
-      this->edge();
-      if (outside != nullptr) {
-        outside->step(read);
-        set_elements<int16_t>(m.parameter_word, outside->word());
-      } else if ((address + 1) * word_elements <= words.size())
-        set_elements<int16_t>(m.parameter_word, std::span<const int16_t>(words).subspan(address * word_elements, word_elements));
+      kernels.settled(m);
+      edge(m);
+      kernels.after(m);
       result.cycles = cycle + 1;
     }
     result.finished = sum.beat_count() == beats;
@@ -198,10 +210,10 @@ class ErrorBackBench : public EngineBench<Model> {
     StreamSource error(this->beats_of(outputs, job.output_errors), engine.output_lanes, job.source_pause, random);
     StreamSink input_error(engine.input_lanes, job.sink_pause, random);
     const std::vector<int16_t> words = parameter_words(engine, s, job.weight);
-    const auto word_elements = static_cast<size_t>(engine.kernels_per_word * engine.taps());
-    const auto beats = static_cast<size_t>(inputs.beats() * job.samples);
+    Kernels<Model> kernels(engine, words, outside);
+    const auto beats = to_size(inputs.beats() * job.samples);
 
-    this->clear_once();
+    clear_model(m);
     if (outside != nullptr)
       outside->clear(parameter_words_of_error_back(engine, s, words), engine.kernels_per_word * engine.taps(),
                      error_back_passes(s) * job.samples);
@@ -209,18 +221,13 @@ class ErrorBackBench : public EngineBench<Model> {
     for (int64_t cycle = 0; cycle < job.most_cycles && input_error.beat_count() < beats; ++cycle) {
       error.drive(m.error_tvalid, m.error_tdata);
       input_error.drive(m.input_error_tready);
-      if (outside != nullptr) m.parameter_ready = outside->ready();
-      this->settle();
+      kernels.drive(m);
+      settle(m);
       error.after(m.error_tready);
       if (input_error.after(m.input_error_tvalid, m.input_error_tdata)) result.beat_cycles.push_back(cycle);
-      const size_t address = m.parameter_address;
-      const bool read = m.parameter_read;
-      this->edge();
-      if (outside != nullptr) {
-        outside->step(read);
-        set_elements<int16_t>(m.parameter_word, outside->word());
-      } else if ((address + 1) * word_elements <= words.size())
-        set_elements<int16_t>(m.parameter_word, std::span<const int16_t>(words).subspan(address * word_elements, word_elements));
+      kernels.settled(m);
+      edge(m);
+      kernels.after(m);
       result.cycles = cycle + 1;
     }
     result.finished = input_error.beat_count() == beats;
@@ -256,10 +263,10 @@ class GradientBench : public EngineBench<Model> {
     StreamSource error(this->beats_of(outputs, job.output_errors), engine.output_lanes, job.source_pause, random);
     std::vector<int32_t> words(parameter_elements(engine, s));
     for (int32_t& word : words) word = static_cast<int32_t>(random());  // what the first sample must overwrite
-    const auto word_elements = static_cast<size_t>(engine.kernels_per_word * engine.taps());
+    const auto word_elements = to_size(engine.kernels_per_word * engine.taps());
     const int64_t rows = s.out_height() * job.samples;
 
-    this->clear_once();
+    clear_model(m);
     if (outside != nullptr) outside->clear(words, engine.kernels_per_word * engine.taps(), rows);
     BenchResult result;
     uint16_t rows_done = 0;
@@ -267,7 +274,7 @@ class GradientBench : public EngineBench<Model> {
       activation.drive(m.activation_tvalid, m.activation_tdata);
       error.drive(m.error_tvalid, m.error_tdata);
       if (outside != nullptr) m.gradient_ready = outside->ready();
-      this->settle();
+      settle(m);
       activation.after(m.activation_tready);
       error.after(m.error_tready);
       const size_t read = m.gradient_read_address;
@@ -276,7 +283,7 @@ class GradientBench : public EngineBench<Model> {
       std::vector<int32_t> written(word_elements);
       if (writes) get_elements<int32_t>(m.gradient_write_word, written);
       const bool claim = m.gradient_claim, reads = m.gradient_read;
-      this->edge();
+      edge(m);
       if (outside != nullptr) {
         outside->step(claim, reads, writes, written);
         set_elements<int32_t>(m.gradient_read_word, outside->word());
@@ -302,13 +309,13 @@ class GradientBench : public EngineBench<Model> {
     result.gradient = gradients_of_words(engine, s, words);
     for (int64_t group = 0; group < engine.groups_of_outputs(s.outputs); ++group) {
       set_number(m.bias_read_address, group);
-      this->settle();
-      this->edge();
-      std::vector<int32_t> lanes(static_cast<size_t>(engine.output_lanes));
+      settle(m);
+      edge(m);
+      std::vector<int32_t> lanes(to_size(engine.output_lanes));
       get_elements<int32_t>(m.bias_read_word, lanes);
       result.bias_gradient.insert(result.bias_gradient.end(), lanes.begin(), lanes.end());
     }
-    result.bias_gradient.resize(static_cast<size_t>(s.outputs));
+    result.bias_gradient.resize(to_size(s.outputs));
     return result;
   }
 };

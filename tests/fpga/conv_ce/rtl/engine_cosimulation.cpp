@@ -33,6 +33,8 @@ namespace {
 
 constexpr EngineParallelism kEngine{MILLRACE_KERNEL,       MILLRACE_STRIDE,           MILLRACE_INPUT_LANES,
                                     MILLRACE_OUTPUT_LANES, MILLRACE_KERNELS_PER_WORD, MILLRACE_CHANNEL_GROUPS};
+// Products with padding count: the engine does them.
+const auto kPeakMacs = static_cast<double>(kEngine.tiles() * kEngine.taps());
 constexpr int kAddressBits = MILLRACE_ADDRESS_BITS;
 
 // Everything one model has room for, other than rows of banks.
@@ -322,7 +324,7 @@ int print_table(uint64_t seed) {
   std::mt19937_64 random(seed);
   Benches benches;
   fmt::print("kernel {} stride {}, {} tiles: at most {} MACs per cycle (measured on the RTL, FP in the steady state)\n", kEngine.kernel,
-             kEngine.stride, kEngine.tiles(), peak_macs_per_cycle(kEngine));
+             kEngine.stride, kEngine.tiles(), kPeakMacs);
   fmt::print("{:>24} {:>12} {:>12} {:>8}\n", "layer", "row, cycles", "MACs/cycle", "of peak");
   double least = 1;
   for (const int64_t width : {7, 13, 14, 16, 27, 28, 32, 56})
@@ -349,7 +351,7 @@ int print_table(uint64_t seed) {
       const int64_t cycles = result.beat_cycles[(row + 1) * beats - 1] - result.beat_cycles[row * beats - 1];
       const double macs =
           static_cast<double>(channels * job.shape.outputs * kEngine.taps() * job.shape.out_width()) / static_cast<double>(cycles);
-      const double share = macs / peak_macs_per_cycle(kEngine);
+      const double share = macs / kPeakMacs;
       if (channels % kEngine.input_lanes == 0) least = std::min(least, share);
       fmt::print("{:>24} {:>12} {:>12.1f} {:>7.1f}%\n",
                  fmt::format("{} -> {}, {} wide", channels, job.shape.outputs, job.shape.out_width()), cycles, macs, 100 * share);

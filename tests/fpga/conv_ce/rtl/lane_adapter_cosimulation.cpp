@@ -11,6 +11,7 @@
 
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include MILLRACE_MODEL_HEADER
@@ -54,20 +55,7 @@ bool compare(MILLRACE_MODEL& m, bool pauses, std::mt19937_64& random) {
   m.first_block_rows = port16(in.first_block_rows);
   m.block_rows = port16(in.block_rows);
   m.in_tvalid = 0;
-  const auto settle = [&m] {
-    m.clock = 0;
-    m.eval();
-  };
-  const auto edge = [&m] {
-    m.clock = 1;
-    m.eval();
-  };
-  m.clear = 1;
-  for (int i = 0; i < 2; ++i) {
-    settle();
-    edge();
-  }
-  m.clear = 0;
+  clear_model(m);
   const double some[] = {0, 0.3, 0.8};
   StreamSource source(given, kIn, pauses ? some[random() % 3] : 0, random);
   StreamSink sink(kOut, pauses ? some[random() % 3] : 0, random);
@@ -76,10 +64,10 @@ bool compare(MILLRACE_MODEL& m, bool pauses, std::mt19937_64& random) {
   for (; cycles < 1'000'000 && sink.beat_count() < beats; ++cycles) {
     source.drive(m.in_tvalid, m.in_tdata);
     sink.drive(m.out_tready);
-    settle();
+    settle(m);
     source.after(m.in_tready);
     sink.after(m.out_tvalid, m.out_tdata);
-    edge();
+    edge(m);
   }
   if (sink.beats() != expected) {
     fmt::print("channels differ, or do not end\n  {}\n", text_of(in, samples));

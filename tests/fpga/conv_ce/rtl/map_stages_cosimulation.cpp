@@ -12,6 +12,7 @@
 #include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_ADDER_HEADER
@@ -49,14 +50,6 @@ void append(Map& beats, const BeatOrder& order, const Map& map) {
   beats.insert(beats.end(), more.begin(), more.end());
 }
 
-template <typename Model>
-void tick(Model& m) {
-  m.clock = 0;
-  m.eval();
-  m.clock = 1;
-  m.eval();
-}
-
 bool differs(const std::string& what, const BeatOrder& order) {
   fmt::print("{} differs, or does not end: {} channels, {} x {}\n", what, order.channels, order.height, order.width);
   return false;
@@ -90,13 +83,11 @@ bool adder_agrees(MILLRACE_ADDER_MODEL& m, std::mt19937_64& random) {
     a.drive(m.a_tvalid, m.a_tdata);
     b.drive(m.b_tvalid, m.b_tdata);
     sink.drive(m.out_tready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     a.after(m.a_tready);
     b.after(m.b_tready);
     sink.after(m.out_tvalid, m.out_tdata);
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   return sink.beats() == expected || differs("map_adder", all);
 }
@@ -126,16 +117,14 @@ bool fork_agrees(MILLRACE_FORK_MODEL& m, std::mt19937_64& random) {
     m.in_tvalid = offered;
     const int ready = (first.pause() ? 0 : 1) | (second.pause() ? 0 : 2);
     set_number(m.out_tready, ready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     for (int reader = 0; reader < 2; ++reader)
       if ((m.out_tvalid >> reader & ready >> reader & 1) != 0) taken[reader].push_back(at);
     if (offered && m.in_tready != 0) {
       ++at;
       offered = false;
     }
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   return (taken[0] == expected[0] && taken[1] == expected[1]) || differs("map_fork", all);
 }
@@ -166,12 +155,10 @@ bool aligner_agrees(MILLRACE_ALIGNER_MODEL& m, std::mt19937_64& random) {
   for (int64_t cycle = 0; cycle < kMostCycles && sink.beat_count() < expected.size() / kLanes; ++cycle) {
     source.drive(m.in_tvalid, m.in_tdata);
     sink.drive(m.out_tready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     source.after(m.in_tready);
     sink.after(m.out_tvalid, m.out_tdata);
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   return sink.beats() == expected || differs("channel_aligner", own);
 }
@@ -225,13 +212,11 @@ bool norm_agrees(MILLRACE_NORM_MODEL& m, std::mt19937_64& random) {
     x.drive(m.x_tvalid, m.x_tdata);
     error.drive(m.error_tvalid, m.error_tdata);
     sink.drive(m.out_tready);
-    m.clock = 0;
-    m.eval();
+    settle(m);
     x.after(m.x_tready);
     error.after(m.error_tready);
     sink.after(m.out_tvalid, m.out_tdata);
-    m.clock = 1;
-    m.eval();
+    edge(m);
   }
   const auto maps = [&](const Map& beats) {  // lanes behind the last channel carry anything
     Map all;

@@ -12,6 +12,7 @@
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/cosim/harness/outside_memory.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include MILLRACE_MODEL_HEADER
@@ -61,12 +62,7 @@ class Bench {
     m_.samples = static_cast<uint32_t>(of.samples);
     m_.in_tvalid = m_.out_tready = m_.m_axi_arready = m_.m_axi_rvalid = m_.m_axi_bvalid = 0;
     m_.m_axi_awready = m_.m_axi_wready = 0;
-    m_.clear = 1;
-    for (int i = 0; i < 2; ++i) {
-      settle();
-      edge();
-    }
-    m_.clear = 0;
+    clear_model(m_);
   }
 
   void step(bool leaves) {
@@ -77,13 +73,13 @@ class Bench {
       m_.out_tready = 0;
     memory_.drive_reads(m_);
     memory_.drive_writes(m_);
-    settle();
+    settle(m_);
     if (m_.in_tvalid && m_.in_tready) ++taken_;
     source_.after(m_.in_tready);
     if (leaves) sink_.after(m_.out_tvalid, m_.out_tdata);
     memory_.after_reads(m_);
     memory_.after_writes(m_);
-    edge();
+    edge(m_);
     memory_.tick();
   }
 
@@ -122,15 +118,6 @@ class Bench {
     }
     return "";
   }
-  void settle() {
-    m_.clock = 0;
-    m_.eval();
-  }
-  void edge() {
-    m_.clock = 1;
-    m_.eval();
-  }
-
   MILLRACE_MODEL& m_;
   Case case_;
   OutsideMemory memory_;

@@ -13,6 +13,7 @@
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_FORWARD_HEADER
@@ -30,26 +31,11 @@ const LocalResponseNorm kNorm{.size = 5, .alpha = 0.5, .beta = 0.75, .k = 2.0};
 using Map = std::vector<int16_t>;
 
 template <typename Model>
-void settle(Model& m) {
-  m.clock = 0;
-  m.eval();
-}
-template <typename Model>
-void edge(Model& m) {
-  m.clock = 1;
-  m.eval();
-}
-template <typename Model>
 void begin(Model& m, const BeatOrder& order) {
   set_number(m.width, order.width);
   set_number(m.groups, order.groups());
   set_number(m.lanes_of_last, order.channels - (order.groups() - 1) * kLanes);
-  m.clear = 1;
-  for (int i = 0; i < 2; ++i) {
-    settle(m);
-    edge(m);
-  }
-  m.clear = 0;
+  clear_model(m);
 }
 
 Map maps_of(const BeatOrder& order, const Map& beats, int64_t samples) {

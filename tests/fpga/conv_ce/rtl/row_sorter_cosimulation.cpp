@@ -9,6 +9,7 @@
 
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include MILLRACE_MODEL_HEADER
@@ -48,20 +49,7 @@ bool compare(MILLRACE_MODEL& m, bool pauses, std::mt19937_64& random) {
   m.first_block_rows = port16(order.first_block_rows);
   m.block_rows = port16(order.block_rows);
   m.in_tvalid = 0;
-  const auto settle = [&m] {
-    m.clock = 0;
-    m.eval();
-  };
-  const auto edge = [&m] {
-    m.clock = 1;
-    m.eval();
-  };
-  m.clear = 1;
-  for (int i = 0; i < 2; ++i) {
-    settle();
-    edge();
-  }
-  m.clear = 0;
+  clear_model(m);
   const double some[] = {0, 0.3, 0.8};
   StreamSource source(in, kLanes, pauses ? some[random() % 3] : 0, random);
   StreamSink sink(kLanes, pauses ? some[random() % 3] : 0, random);
@@ -71,10 +59,10 @@ bool compare(MILLRACE_MODEL& m, bool pauses, std::mt19937_64& random) {
   for (; cycles < 1'000'000 && sink.beat_count() < beats; ++cycles) {
     source.drive(m.in_tvalid, m.in_tdata);
     sink.drive(m.out_tready);
-    settle();
+    settle(m);
     source.after(m.in_tready);
     if (sink.after(m.out_tvalid, m.out_tdata)) left.push_back(cycles);
-    edge();
+    edge(m);
   }
   if (sink.beats() != expected) {
     fmt::print("rows differ, or do not end\n  {}\n", text_of(order, samples));

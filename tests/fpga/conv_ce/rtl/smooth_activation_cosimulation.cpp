@@ -9,6 +9,7 @@
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_FORWARD_HEADER
@@ -22,26 +23,6 @@ constexpr int64_t kMostCycles = 1'000'000;
 constexpr Activation kActivation{MILLRACE_TANGENT != 0 ? ActivationKind::kTanh : ActivationKind::kSigmoid};
 
 using Map = std::vector<int16_t>;
-
-template <typename Model>
-void settle(Model& m) {
-  m.clock = 0;
-  m.eval();
-}
-template <typename Model>
-void edge(Model& m) {
-  m.clock = 1;
-  m.eval();
-}
-template <typename Model>
-void begin(Model& m) {
-  m.clear = 1;
-  for (int i = 0; i < 2; ++i) {
-    settle(m);
-    edge(m);
-  }
-  m.clear = 0;
-}
 
 bool agrees(const SmoothActivation& made, MILLRACE_FORWARD_MODEL& forward, MILLRACE_BACK_MODEL& back, std::mt19937_64& random) {
   const BeatOrder order{
@@ -73,7 +54,7 @@ bool agrees(const SmoothActivation& made, MILLRACE_FORWARD_MODEL& forward, MILLR
   set_number(forward.width, order.width);
   set_number(forward.groups, order.groups());
   set_number(forward.lanes_of_last, order.channels - (order.groups() - 1) * kLanes);
-  begin(forward);
+  clear_model(forward);
   StreamSource source(x_beats, kLanes, pause(), random);
   StreamSink sink(kLanes, pause(), random);
   for (int64_t cycle = 0; cycle < kMostCycles && sink.beat_count() < wanted; ++cycle) {
@@ -89,7 +70,7 @@ bool agrees(const SmoothActivation& made, MILLRACE_FORWARD_MODEL& forward, MILLR
     return false;
   }
 
-  begin(back);
+  clear_model(back);
   StreamSource y_source(y_beats, kLanes, pause(), random), error_source(error_beats, kLanes, pause(), random);
   StreamSink back_sink(kLanes, pause(), random);
   for (int64_t cycle = 0; cycle < kMostCycles && back_sink.beat_count() < wanted; ++cycle) {

@@ -11,6 +11,7 @@
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 #include "tests/fpga/conv_ce/rtl/flags.h"
 #include MILLRACE_FORWARD_HEADER
@@ -169,17 +170,6 @@ class Benches {
     return false;
   }
 
-  template <typename Model>
-  static void settle(Model& m) {
-    m.clock = 0;
-    m.eval();
-  }
-  template <typename Model>
-  static void edge(Model& m) {
-    m.clock = 1;
-    m.eval();
-  }
-
   bool run_forward(const Job& job, const BeatOrder& in, const BeatOrder& out, std::mt19937_64& random) {
     auto& m = forward_;
     const PoolingWindow& w = job.window;
@@ -277,12 +267,7 @@ class Benches {
     m.first_phase = port16(steps.first_phase);
     m.last_phase = port16(steps.last_phase);
     m.relu = job.relu;
-    m.clear = 1;
-    settle(m);
-    edge(m);
-    settle(m);
-    edge(m);
-    m.clear = 0;
+    clear_model(m);
     std::vector<int16_t> beats;
     for (const auto& map : job.errors) {
       const auto some = beats_of_map(out, map);

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "fpga/cosim/harness/outside_memory.h"
+#include "tests/fpga/conv_ce/rtl/clocked.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 
 namespace millrace {
@@ -43,23 +44,10 @@ class StreamerBench {
     model_->beats = static_cast<uint32_t>(divided_up(bits, beat_bits_));
     model_->passes = static_cast<uint32_t>(passes);
     model_->m_axi_arready = model_->m_axi_rvalid = 0;
-    model_->clear = 1;
-    for (int i = 0; i < 2; ++i) {
-      settle();
-      edge();
-    }
-    model_->clear = 0;
+    clear_model(*model_);
   }
   std::vector<int16_t> stored(size_t count) const {
     return {memory_->words().begin() + 2048, memory_->words().begin() + 2048 + static_cast<std::ptrdiff_t>(count)};
-  }
-  void settle() {
-    model_->clock = 0;
-    model_->eval();
-  }
-  void edge() {
-    model_->clock = 1;
-    model_->eval();
   }
 
   VerilatedContext context_;
@@ -82,14 +70,14 @@ class StreamedKernels final : public KernelSource, public StreamerBench<Model> {
   bool ready() override {
     this->model_->parameter_read = 0;
     this->memory_->drive_reads(*this->model_);
-    this->settle();
+    settle(*this->model_);
     return this->model_->parameter_ready;
   }
   void step(bool read) override {
     this->model_->parameter_read = read;
-    this->settle();
+    settle(*this->model_);
     this->memory_->after_reads(*this->model_);
-    this->edge();
+    edge(*this->model_);
     this->memory_->tick();
   }
   std::vector<int16_t> word() const override {
@@ -125,7 +113,7 @@ class StreamedGradients final : public GradientStore, public StreamerBench<Model
     m.gradient_claim = m.gradient_read = m.gradient_write_enable = 0;
     this->memory_->drive_reads(m);
     this->memory_->drive_writes(m);
-    this->settle();
+    settle(*this->model_);
     return m.gradient_ready;
   }
   void step(bool claim, bool read, bool writes, const std::vector<int32_t>& written) override {
@@ -134,10 +122,10 @@ class StreamedGradients final : public GradientStore, public StreamerBench<Model
     m.gradient_read = read;
     m.gradient_write_enable = writes;
     if (writes) set_elements<int32_t>(m.gradient_write_word, std::span<const int32_t>(written));
-    this->settle();
+    settle(*this->model_);
     this->memory_->after_reads(m);
     this->memory_->after_writes(m);
-    this->edge();
+    edge(*this->model_);
     this->memory_->tick();
   }
   std::vector<int32_t> word() const override {
