@@ -1,7 +1,5 @@
 #include "core/plan/home_routes.h"
 
-#include <algorithm>
-
 #include "core/base/check.h"
 #include "core/base/index.h"
 #include "core/plan/flow_load.h"
@@ -9,10 +7,6 @@
 namespace millrace {
 
 std::string parameter_name(const ParameterHome& home) { return home.layer + "." + home.tensor; }
-
-bool balances_parameters(const Plan& plan) {
-  return std::ranges::any_of(plan.homes, [](const ParameterHome& home) { return home.home != home.user; });
-}
 
 std::vector<HomeRoute> home_routes(const Plan& plan) {
   std::vector<HomeRoute> routes;

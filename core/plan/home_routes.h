@@ -31,7 +31,4 @@ int64_t flow_across(const Plan& plan, std::span<const int64_t> way, int64_t link
 // "conv1.weight": what flows of parameters and gradients call the slice.
 std::string parameter_name(const ParameterHome& home);
 
-// Whether some parameter is stored elsewhere than where it is used: the plan balances parameters.
-bool balances_parameters(const Plan& plan);
-
 }  // namespace millrace

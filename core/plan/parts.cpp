@@ -37,16 +37,6 @@ bool shares_steps(const Plan& plan, const Graph& graph, const Group& group) {
   return divided_by_kind(graph, group) && group.shards.size() - first_steps_of(plan, group) > 1;
 }
 
-const Group* shared_steps_on(const Plan& plan, int64_t device) {
-  const auto here = std::ranges::equal_range(plan.shards, device, {}, &Shard::device);
-  for (const Shard& shard : here) {
-    if (shard.units.empty()) continue;
-    const auto group = std::ranges::find(plan.groups, shard.layer, &Group::layer);
-    if (group != plan.groups.end()) return &*group;
-  }
-  return nullptr;
-}
-
 int64_t error_vectors_of(const Recurrent& cell) { return gates_of(cell.cell) + (cell.cell == CellKind::kGru ? 1 : 0); }
 
 std::string state_name(std::string_view layer, bool errors) { return std::string(layer).append(errors ? ":delta" : ":h"); }

@@ -39,8 +39,6 @@ bool divided_by_kind(const Graph& graph, const Group& group);
 size_t first_steps_of(const Plan& plan, const Group& group);
 // Several devices share them.
 bool shares_steps(const Plan& plan, const Graph& graph, const Group& group);
-// The group whose steps the device shares with others; null: none.
-const Group* shared_steps_on(const Plan& plan, int64_t device);
 // What a step's row of a state holds of each cell: 1 of h; of errors one for each gate, of a gru one more, the candidate's u.
 int64_t error_vectors_of(const Recurrent& cell);
 std::string state_name(std::string_view layer, bool errors);  // "rnn1:h", "rnn1:delta"

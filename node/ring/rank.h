@@ -64,7 +64,6 @@ class Rank final : private RankEvents {
   // Until the last mini-batch is over everywhere.
   void run(Conductor* conductor);
 
-  const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   RankMemory memory() const;
   // Rank 0: hands what has been saved to the conductor; run() does so by itself.
   void collect();

@@ -189,9 +189,8 @@ struct ShardDesign {
   // "input channels [0, 8) of 16", or "outputs [8, 16) of 24" where those are divided.
   std::string channels_text() const;
   bool passes_on() const { return passed_begin < layer_inputs; }
-  int64_t arriving() const { return layer_inputs - inputs.begin; }  // channels of the stream that comes in
-  int64_t passed() const { return layer_inputs - passed_begin; }    // of that which goes on
-  int64_t first_passed() const { return passed_begin - inputs.begin; }
+  int64_t arriving() const { return layer_inputs - inputs.begin; }                // channels of the stream that comes in
+  int64_t passed() const { return layer_inputs - passed_begin; }                  // of that which goes on
   int64_t groups(int64_t channels) const { return divided_up(channels, lanes); }  // of the streams
 };
 

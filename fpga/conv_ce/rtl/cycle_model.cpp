@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -62,16 +63,16 @@ int64_t rows_of_step(const Walk& walk, int64_t step) {
 // and a bank is free; a part's last sweep begins when there is a slot for its results. Rows and parts are counted, not cycles.
 int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
   const int64_t all_steps = samples * walk.steps;
-  std::vector<int64_t> begins(static_cast<size_t>(all_steps) + 1, 0);  // when a step may begin, but for its rows
-  std::vector<int64_t> sent;                                           // when a part's slot is free again
-  int64_t releasing = 0;                                               // the step that must have begun for the next row to have a bank
+  std::vector<int64_t> begins(to_size(all_steps) + 1, 0);  // when a step may begin, but for its rows
+  std::vector<int64_t> sent;                               // when a part's slot is free again
+  int64_t releasing = 0;                                   // the step that must have begun for the next row to have a bank
   int64_t row = 0;
   int64_t arrived = 0;
   int64_t clock = 0;
   for (int64_t step = 0; step < all_steps; ++step) {
     for (; row < rows_needed(walk, step); ++row) {
       while (rows_released(walk, releasing) + walk.bank_rows <= row) ++releasing;
-      arrived = std::max(arrived, begins[static_cast<size_t>(releasing)]) + walk.row_beats;
+      arrived = std::max(arrived, fast_item(begins, releasing)) + walk.row_beats;
     }
     clock = std::max(clock, arrived);
     for (int64_t part = 0; part < walk.parts; ++part) {
@@ -215,16 +216,12 @@ int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_
     for (int64_t row = 0; row < order.height;) {
       const int64_t rows = std::min(row == 0 ? order.first_block_rows : order.block_rows, order.height - row);
       const int64_t to_leave = static_cast<int64_t>(left.size()) + rows - rows_of_banks(memory.row_banks);
-      if (to_leave > 0) clock = std::max(clock, left[static_cast<size_t>(to_leave - 1)]);
+      if (to_leave > 0) clock = std::max(clock, fast_item(left, to_leave - 1));
       clock += rows * row_cycles;
       for (int64_t i = 0; i < rows; ++i) left.push_back(std::max(clock, left.empty() ? 0 : left.back()) + row_cycles);
       row += rows;
     }
   return left.back() + kSorterReadCycles;
-}
-
-int64_t adapter_row_cycles(const BeatOrder& in, int64_t out_lanes) {
-  return std::max(in.groups(), divided_up(in.channels, out_lanes)) * in.width;
 }
 
 namespace {
@@ -292,7 +289,7 @@ AdapterEnds adapter_ends(const BeatOrder& in, int64_t out_lanes, const AdapterMe
   int64_t written = 0, read = 0;                   // when the last group was in, and out
   std::array<int64_t, 2 * kAdapterSlots> freed{};  // when each of the last slots was the reader's first
   int64_t slots_freed = 1;
-  const auto place = [&](int64_t slot) -> int64_t& { return freed[static_cast<size_t>(slot) % freed.size()]; };
+  const auto place = [&](int64_t slot) -> int64_t& { return freed[to_size(slot) % freed.size()]; };
   int64_t before = 0;
   AdapterPhase last_phase;
   int64_t last_read = 0, last_slot = 0;
@@ -305,12 +302,12 @@ AdapterEnds adapter_ends(const BeatOrder& in, int64_t out_lanes, const AdapterMe
                        .freed = slots_freed - reader.slot(),
                        .when = {},
                        .equal = std::min(reader.equal_blocks(), writer.equal_blocks()) > 0};
-    for (int64_t i = 0; i < std::ssize(freed); ++i) phase.when[static_cast<size_t>(i)] = place(reader.slot() + i) - read;
+    for (int64_t i = 0; i < std::ssize(freed); ++i) fast_item(phase.when, i) = place(reader.slot() + i) - read;
     const int64_t blocks = phase.equal ? std::min(reader.equal_blocks(), writer.equal_blocks()) - 1 : 0;
     if (blocks > 0 && phase == last_phase) {
       const int64_t slots = reader.slot() - last_slot, cycles = blocks * (read - last_read);
       const std::array<int64_t, 2 * kAdapterSlots> before_skip = freed;
-      for (int64_t i = 0; i < std::ssize(freed); ++i) place(i + blocks * slots) = before_skip[static_cast<size_t>(i)] + cycles;
+      for (int64_t i = 0; i < std::ssize(freed); ++i) place(i + blocks * slots) = fast_item(before_skip, i) + cycles;
       reader.skip(blocks, slots);
       writer.skip(blocks, slots);
       slots_freed += blocks * slots;
@@ -350,11 +347,6 @@ int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemo
 int64_t adapter_cycles_of_next(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
   const AdapterEnds ends = adapter_ends(in, out_lanes, memory, samples + 1);
   return ends.last - ends.before;
-}
-
-double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  const int64_t macs = shape.inputs * shape.outputs * engine.taps() * shape.out_width();
-  return static_cast<double>(macs) / static_cast<double>(forward_row_cycles(engine, shape));
 }
 
 }  // namespace millrace

@@ -1,7 +1,7 @@
 // How many cycles the generated engine takes: exact for a row in the steady state, close for whole samples.
 //
 //   forward_row_cycles(engine, shape);     // of one output row, in the steady state
-//   const double busy = forward_macs_per_cycle(engine, shape) / peak_macs_per_cycle(engine);
+//   forward_cycles(engine, shape, 3);      // of three samples, from the first beat in to the last result
 //
 // A row takes as long as its engine computes, output groups x input groups x max(columns, load_words + 1), or as long as its
 // rows come in or go out at one beat per cycle, whichever is longest. Nothing else costs time in the steady state, which the
@@ -58,14 +58,8 @@ int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_
 
 // The adapter between streams of unequal width: a beat per cycle in and out, so a row takes as long as the narrower stream's; of `samples`
 // samples, from the first beat in to the last one out, to the cycle. `in`: the stream that comes.
-int64_t adapter_row_cycles(const BeatOrder& in, int64_t out_lanes);
 int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples);
 // What one sample more takes after so many.
 int64_t adapter_cycles_of_next(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples);
-
-// Products with padding count: the engine does them.
-inline double peak_macs_per_cycle(const EngineParallelism& engine) { return static_cast<double>(engine.tiles() * engine.taps()); }
-// FP in the steady state; channels that do not exist are not counted.
-double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape);
 
 }  // namespace millrace
