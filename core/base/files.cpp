@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -54,7 +55,7 @@ Container read_whole(const std::filesystem::path& path) {
       continue;
     }
     if (got < 0) fail_from_errno(path, "read");
-    content.resize(before + static_cast<size_t>(got));
+    content.resize(before + to_size(got));
     if (got == 0) return content;
   }
 }
@@ -65,7 +66,7 @@ void write_all(int descriptor, std::span<const std::byte> content, const std::fi
     const ssize_t wrote = ::write(descriptor, content.data() + done, content.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0) fail_from_errno(path, "write");
-    done += static_cast<size_t>(wrote);
+    done += to_size(wrote);
   }
 }
 

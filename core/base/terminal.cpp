@@ -13,6 +13,8 @@
 #include <cwchar>
 #include <mutex>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -68,7 +70,7 @@ class Characters {
   bool next(Shown& shown) {
     if (rest_.empty()) return false;
     shown = read();
-    rest_.remove_prefix(static_cast<size_t>(shown.bytes));
+    rest_.remove_prefix(to_size(shown.bytes));
     return true;
   }
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/cpu/kernel.h"

@@ -190,8 +190,7 @@ std::vector<MeasuredConvolution> parse_convolutions(std::string_view text, std::
                          : std::sscanf(line.c_str() + comma + 1, "%lldto%lld_%lldx%lld_k%llds%lld_b%lld,%lf,%lf,%lf%n", &n[0], &n[1], &n[2],
                                        &n[3], &n[4], &n[5], &n[6], &shares[0], &shares[1], &shares[2], &used);
     const auto sound = [](auto value) { return value > 0 && value < 1'000'000'000; };
-    if (read != 10 || comma + 1 + static_cast<size_t>(used) != line.size() || !std::ranges::all_of(n, sound) ||
-        !std::ranges::all_of(shares, sound))
+    if (read != 10 || comma + 1 + to_size(used) != line.size() || !std::ranges::all_of(n, sound) || !std::ranges::all_of(shares, sound))
       fail(ErrorCode::kMalformed, "{}, line {}: expected isa,128to256_8x8_k3s1_b32 and three shares of the peak: {}", origin, number, line);
     if (line.substr(0, comma) != isa) continue;
     found.push_back({n[0], n[1], n[2], n[3], n[4], n[5], n[6], {shares[0], shares[1], shares[2]}, 0});

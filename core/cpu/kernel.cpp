@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/base/check.h"
 #include "core/cpu/vector_math.h"
 #include "core/device/activation_math.h"
 #include "core/device/kernel_checks.h"

@@ -5,6 +5,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "core/base/index.h"
+
 // Instructions of this file's functions; each is reached where has_tiles() alone.
 #define MILLRACE_TILES __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
@@ -108,7 +110,7 @@ void find_reached(const TileProduct& p, const RowTile (&tiles)[2], Reached& reac
   for (int64_t tap = 0; tap < p.taps; ++tap) {
     const int32_t at[2] = {p.reach[tiles[0].position * p.taps + tap], p.reach[tiles[1].position * p.taps + tap]};
     if (at[0] < 0 && at[1] < 0) continue;
-    const auto next = static_cast<size_t>(reached.count++);
+    const auto next = to_size(reached.count++);
     reached.tap[next] = tap;
     for (size_t i = 0; i < 2; ++i) {
       const bool there = at[i] >= 0;
@@ -203,7 +205,7 @@ MILLRACE_TILES void multiply_tiles(const TileProduct& p, Stretch made, const Til
     for (int64_t pair = 0; pair < p.pairs; ++pair) {
       const Half* const weight = p.weight + pair * p.taps * 2 * kTileNumbers;
       for (int64_t i = 0; i < reached.count; ++i) {
-        const auto at = static_cast<size_t>(i);
+        const auto at = to_size(i);
         const Half* const right = weight + reached.tap[at] * 2 * kTileNumbers;
         _tile_loadd(4, reached.rows[0][at] + pair * reached.step[0][at], kTileStep);
         _tile_loadd(6, right, kTileStep);

@@ -119,7 +119,7 @@ void decode_jpeg(std::span<const std::byte> bytes, std::string_view origin, cons
   const bool ink = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = channels == 1 ? JCS_GRAYSCALE : ink ? JCS_CMYK : JCS_RGB;
   const bool inverted = info.saw_Adobe_marker != 0;
-  if (info.image_width != width || info.image_height != static_cast<size_t>(facts.shape.height)) {
+  if (info.image_width != width || info.image_height != to_size(facts.shape.height)) {
     std::snprintf(failure.text, sizeof(failure.text), "two sizes in one file");
     std::longjmp(failure.place, 1);
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/error.h"
 #include "core/base/index.h"
 
 namespace millrace {

@@ -28,6 +28,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/data/dataset.h"
 #include "core/data/sampler.h"
 #include "core/data/transform.h"
@@ -98,7 +99,7 @@ class Loader {
     std::exception_ptr failure;
   };
 
-  Slot& slot_of(int64_t s) { return slots_[static_cast<size_t>(s) % slots_.size()]; }
+  Slot& slot_of(int64_t s) { return slots_[to_size(s) % slots_.size()]; }
   const Batch& load_prepared(int64_t s);
   void begin(Slot& slot, int64_t s);
   void prepare(SampleSource& source, Slot& slot) const;

@@ -1,7 +1,7 @@
 // What a speech network hears: the loudness of bands of frequency, spaced as ears space them, in windows that follow each other.
 //
 //   const LogMel front({.rate = 8000});
-//   std::vector<float> frames(static_cast<size_t>(front.frames(sound.samples.size()) * front.bands()));
+//   std::vector<float> frames(to_size(front.frames(sound.samples.size()) * front.bands()));
 //   front.compute(sound.samples, frames);                   // [frame][band]
 //
 // Windows of 25 ms every 10 ms (Hann, after a pre-emphasis of 0.97), power spectrum, triangular bands equally wide on the mel scale

@@ -14,7 +14,6 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
 #include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/random.h"

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/data/dataset.h"
 #include "core/data/resize.h"
 
@@ -55,7 +56,7 @@ class PictureFiles {
   PictureFiles(std::filesystem::path folder, std::vector<Entry> entries, PictureForm form, bool damaged_is_fatal);
 
   const PictureForm& form() const { return form_; }
-  std::string name_of(int64_t sample) const { return entries_[static_cast<size_t>(sample)].path; }
+  std::string name_of(int64_t sample) const { return item(entries_, sample).path; }
   void read(int64_t sample, std::span<uint8_t> pixels, const PictureDraw* draw = nullptr) const;
   // How many turned out damaged when they were decoded.
   int64_t damaged() const;

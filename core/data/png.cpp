@@ -66,7 +66,7 @@ void decode_png(std::span<const std::byte> bytes, std::string_view origin, const
   png_set_chunk_malloc_max(png, kMostChunkBytes);
   png_set_user_limits(png, static_cast<png_uint_32>(kMostPicturePixels), static_cast<png_uint_32>(kMostPicturePixels));
   png_read_info(png, info);
-  if (png_get_image_width(png, info) != static_cast<size_t>(facts.shape.width) || png_get_image_height(png, info) != height)
+  if (png_get_image_width(png, info) != to_size(facts.shape.width) || png_get_image_height(png, info) != height)
     png_error(png, "two sizes in one file");
   png_set_expand(png);    // palettes to RGB, grey to eight bits
   png_set_strip_16(png);  // the upper eight bits

@@ -148,14 +148,14 @@ void PictureResizer::add_pending() {
   const int64_t behind = first_pending_ + pending_;
   for (int64_t r = next_; r < ends && fast_item(windows, r).first < behind; ++r) {
     const Window& window = fast_item(windows, r);
-    std::vector<float>& sums = sums_[static_cast<size_t>(r) % sums_.size()];
+    std::vector<float>& sums = sums_[to_size(r) % sums_.size()];
     const int64_t begin = std::max(first_pending_, window.first);
     kAddLines(lines_.data() + to_size(begin - first_pending_) * sums.size(), sums.size(), behind - begin,
               rows_.weights.data() + window.first_weight + (begin - window.first), begin == window.first, sums.data());
   }
   pending_ = 0;
   for (; next_ < ends && fast_item(windows, next_).first + fast_item(windows, next_).count == behind; ++next_)
-    emit(next_, sums_[static_cast<size_t>(next_) % sums_.size()]);
+    emit(next_, sums_[to_size(next_) % sums_.size()]);
 }
 
 void PictureResizer::emit(int64_t output_row, const std::vector<float>& sums) {

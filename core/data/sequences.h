@@ -1,7 +1,7 @@
 // Samples that are rows of steps: characters, frames of sound, numbers; a label each, one per step, or a row of them.
 //
 //   const Sequences& text = *data.sequences;
-//   std::vector<float> values(static_cast<size_t>(text.steps(17) * text.features()));
+//   std::vector<float> values(to_size(text.steps(17) * text.features()));
 //   text.read(17, values);                                   // [step][feature]
 //
 // Immutable after loading: reading from several threads is safe, and data sets share one.

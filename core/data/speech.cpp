@@ -194,7 +194,7 @@ std::optional<std::vector<int32_t>> spell(std::string_view words) {
       pause = true;
     } else if (is_digit(c) && !(i > 0 && is_digit(words[i - 1])) && !(i + 1 < words.size() && is_digit(words[i + 1]))) {
       pause = true;
-      for (const char letter : kDigits[static_cast<size_t>(c - '0')]) say(letter - 'a' + 1);
+      for (const char letter : item(kDigits, c - '0')) say(letter - 'a' + 1);
       pause = true;
     } else {
       return std::nullopt;  // how it is spoken is not written

@@ -55,7 +55,7 @@ void prune(Beam& beam, int64_t most) {
   for (const auto& [prefix, ways] : beam) ranked.emplace_back(ways.all(), &prefix);
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   Beam kept;
-  for (size_t i = 0; i < static_cast<size_t>(most); ++i) kept.insert(beam.extract(*ranked[i].second));
+  for (size_t i = 0; i < to_size(most); ++i) kept.insert(beam.extract(*ranked[i].second));
   beam = std::move(kept);
 }
 

@@ -15,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 struct CtcScores {
@@ -24,7 +26,7 @@ struct CtcScores {
   int64_t steps = 0;  // the sample's own, at most rows
   int64_t blank = 0;
 
-  double at(int64_t label, int64_t step) const { return static_cast<double>(logits[static_cast<size_t>(label * rows + step)]); }
+  double at(int64_t label, int64_t step) const { return static_cast<double>(item(logits, label * rows + step)); }
 };
 
 struct CtcReading {

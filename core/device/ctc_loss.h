@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 
 namespace millrace {
@@ -40,13 +41,13 @@ class CtcMath {
       for (int64_t step = 0; step < rows_; ++step) {
         const double normaliser = log_sum(logits, sample, step);
         for (int64_t c = 0; c < classes_; ++c)
-          probabilities[index(sample, c, step)] = static_cast<T>(std::exp(value(logits, sample, c, step) - normaliser));
+          fast_item(probabilities, index(sample, c, step)) = static_cast<T>(std::exp(value(logits, sample, c, step) - normaliser));
       }
   }
 
   void add_score(std::span<const T> logits, std::span<const int64_t> steps, std::span<const int32_t> labels, Score& score) {
     for (int64_t sample = 0; sample < batch_; ++sample) {
-      const int64_t valid = steps[static_cast<size_t>(sample)];
+      const int64_t valid = fast_item(steps, sample);
       take_labels(labels, sample, valid);
       if (spelled_.empty()) continue;
       lattice_.build(*this, logits, sample, valid);
@@ -58,9 +59,9 @@ class CtcMath {
 
   void error(std::span<const T> logits, std::span<const int64_t> steps, std::span<const int32_t> labels, double error_scale, bool add,
              std::span<T> errors) {
-    posterior_.resize(static_cast<size_t>(classes_));
+    posterior_.resize(to_size(classes_));
     for (int64_t sample = 0; sample < batch_; ++sample) {
-      const int64_t valid = steps[static_cast<size_t>(sample)];
+      const int64_t valid = fast_item(steps, sample);
       take_labels(labels, sample, valid);
       if (!spelled_.empty()) lattice_.build(*this, logits, sample, valid);
       for (int64_t step = 0; step < rows_; ++step) {
@@ -68,8 +69,8 @@ class CtcMath {
         if (counts) lattice_.posterior(step, posterior_);
         const double normaliser = counts ? log_sum(logits, sample, step) : 0;
         for (int64_t c = 0; c < classes_; ++c) {
-          const double distance = counts ? std::exp(value(logits, sample, c, step) - normaliser) - posterior_[static_cast<size_t>(c)] : 0;
-          T& slot = errors[index(sample, c, step)];
+          const double distance = counts ? std::exp(value(logits, sample, c, step) - normaliser) - fast_item(posterior_, c) : 0;
+          T& slot = fast_item(errors, index(sample, c, step));
           const T error = static_cast<T>(distance * error_scale);
           slot = add ? slot + error : error;
         }
@@ -85,9 +86,9 @@ class CtcMath {
     return larger == kImpossible ? kImpossible : larger + std::log1p(std::exp(std::min(a, b) - larger));
   }
 
-  size_t index(int64_t sample, int64_t c, int64_t step) const { return static_cast<size_t>((sample * classes_ + c) * rows_ + step); }
+  int64_t index(int64_t sample, int64_t c, int64_t step) const { return (sample * classes_ + c) * rows_ + step; }
   double value(std::span<const T> logits, int64_t sample, int64_t c, int64_t step) const {
-    return static_cast<double>(logits[index(sample, c, step)]);
+    return static_cast<double>(fast_item(logits, index(sample, c, step)));
   }
   double log_sum(std::span<const T> logits, int64_t sample, int64_t step) const {
     double largest = value(logits, sample, 0, step);
@@ -104,12 +105,12 @@ class CtcMath {
     void build(const CtcMath& ctc, std::span<const T> logits, int64_t sample, int64_t steps) {
       steps_ = steps;
       width_ = static_cast<int64_t>(2 * ctc.spelled_.size() + 1);
-      path_.assign(static_cast<size_t>(width_), ctc.blank_);
+      path_.assign(to_size(width_), ctc.blank_);
       for (size_t i = 0; i < ctc.spelled_.size(); ++i) path_[2 * i + 1] = ctc.spelled_[i];
-      said_.resize(static_cast<size_t>(steps_ * width_));
+      said_.resize(to_size(steps_ * width_));
       for (int64_t t = 0; t < steps_; ++t) {
         const double normaliser = ctc.log_sum(logits, sample, t);
-        for (int64_t s = 0; s < width_; ++s) at(said_, t, s) = ctc.value(logits, sample, path_[static_cast<size_t>(s)], t) - normaliser;
+        for (int64_t s = 0; s < width_; ++s) at(said_, t, s) = ctc.value(logits, sample, fast_item(path_, s), t) - normaliser;
       }
       sweep();
     }
@@ -121,15 +122,15 @@ class CtcMath {
       std::ranges::fill(classes, 0.0);
       const double total = log_probability();
       for (int64_t s = 0; s < width_; ++s)
-        classes[static_cast<size_t>(path_[static_cast<size_t>(s)])] += std::exp(at(reached_, t, s) + at(left_, t, s) - total);
+        fast_item(classes, fast_item(path_, s)) += std::exp(at(reached_, t, s) + at(left_, t, s) - total);
     }
 
    private:
-    double& at(std::vector<double>& values, int64_t t, int64_t s) const { return values[static_cast<size_t>(t * width_ + s)]; }
-    double at(const std::vector<double>& values, int64_t t, int64_t s) const { return values[static_cast<size_t>(t * width_ + s)]; }
+    double& at(std::vector<double>& values, int64_t t, int64_t s) const { return fast_item(values, t * width_ + s); }
+    double at(const std::vector<double>& values, int64_t t, int64_t s) const { return fast_item(values, t * width_ + s); }
 
     // A blank may be passed over between two different labels.
-    bool skips_to(int64_t s) const { return s >= 2 && s % 2 == 1 && path_[static_cast<size_t>(s)] != path_[static_cast<size_t>(s - 2)]; }
+    bool skips_to(int64_t s) const { return s >= 2 && s % 2 == 1 && fast_item(path_, s) != fast_item(path_, s - 2); }
 
     void sweep() {
       reached_.assign(said_.size(), kImpossible);
@@ -166,7 +167,7 @@ class CtcMath {
     for (int64_t step = 0; step < steps; ++step) {
       int64_t best = 0;
       for (int64_t c = 1; c < classes_; ++c)
-        if (logits[index(sample, c, step)] > logits[index(sample, best, step)]) best = c;
+        if (fast_item(logits, index(sample, c, step)) > fast_item(logits, index(sample, best, step))) best = c;
       if (best != before && best != blank_) {
         if (said == spelled_.size() || spelled_[said] != best) return false;
         ++said;
@@ -177,11 +178,11 @@ class CtcMath {
   }
 
   void take_labels(std::span<const int32_t> labels, int64_t sample, int64_t steps) {
-    if (labels.size() % static_cast<size_t>(batch_) != 0)
+    if (labels.size() % to_size(batch_) != 0)
       fail(ErrorCode::kMismatch, "layer \"{}\": {} labels do not divide among {} samples; fill each sample's up with {}", layer_,
            labels.size(), batch_, kNoLabel);
-    const size_t most = labels.size() / static_cast<size_t>(batch_);
-    const std::span<const int32_t> row = labels.subspan(static_cast<size_t>(sample) * most, most);
+    const size_t most = labels.size() / to_size(batch_);
+    const std::span<const int32_t> row = labels.subspan(to_size(sample) * most, most);
     const auto end = std::ranges::find(row, kNoLabel);
     spelled_.assign(row.begin(), end);
     if (std::any_of(end, row.end(), [](int32_t label) { return label != kNoLabel; }))

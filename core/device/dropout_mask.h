@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/documents/model.h"
 
@@ -42,7 +43,7 @@ class DropoutMask {
     const uint64_t first_block = static_cast<uint64_t>(sample_id) * stride_ / 4;
     for (int64_t begin = 0; begin < elements; begin += 4) {
       const auto words = draw.block(first_block + static_cast<uint64_t>(begin) / 4);
-      for (int64_t i = begin; i < elements && i < begin + 4; ++i) factors[i] = factor_of(words[static_cast<size_t>(i - begin)]);
+      for (int64_t i = begin; i < elements && i < begin + 4; ++i) factors[i] = factor_of(fast_item(words, i - begin));
     }
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 #include "core/graph/recurrent_memory.h"
 
@@ -89,7 +90,7 @@ struct RecurrentShape {
   int64_t parameters_each;  // of a direction
 
  private:
-  size_t first(int64_t direction) const { return static_cast<size_t>(direction * parameters_each); }
+  size_t first(int64_t direction) const { return to_size(direction * parameters_each); }
 };
 
 }  // namespace millrace

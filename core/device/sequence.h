@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 
 namespace millrace {
@@ -25,7 +26,7 @@ inline int64_t valid_steps(const KernelSpec& spec, const MicroBatch& batch, int6
   if (static_cast<int64_t>(batch.lengths.size()) != spec.micro_batch)
     fail(ErrorCode::kMismatch, "layer \"{}\": {} lengths for {} samples; give one for each, or none", spec.layer, batch.lengths.size(),
          spec.micro_batch);
-  return std::min(rows, spec.steps.steps(batch.lengths[static_cast<size_t>(sample)]));
+  return std::min(rows, spec.steps.steps(fast_item(batch.lengths, sample)));
 }
 
 // For layers that have no notion of a sample's end.

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 #include "core/device/smoothed_label.h"
 
@@ -49,7 +50,7 @@ class SoftmaxLoss {
       bool labelled = false;
       bool correct = false;
       for (int64_t position = 0; position < positions_; ++position) {
-        const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
+        const int64_t label = fast_item(labels, sample * positions_ + position);
         if (label == kNoLabel) continue;
         const T* x = logits.data() + sample * classes_ * positions_ + position;
         const int64_t guess = predicted(x);
@@ -70,7 +71,7 @@ class SoftmaxLoss {
     const T scale = static_cast<T>(error_scale);
     const SmoothedLabel<T> target(smoothing, classes_);
     for_each_position([&](int64_t sample, int64_t position, int64_t at) {
-      const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
+      const int64_t label = fast_item(labels, sample * positions_ + position);
       for (int64_t c = 0; c < classes_; ++c) {
         const T distance = probabilities.data()[at + c * positions_] - target.of(c == label);
         const T error = label == kNoLabel ? T{0} : distance * scale;

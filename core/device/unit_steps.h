@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/recurrent_shape.h"
 #include "core/device/step_record.h"
 
@@ -48,7 +49,7 @@ class UnitSteps {
 template <typename T>
 std::vector<T> columns_of(std::span<const T> weights, int64_t cells, const ChannelRange& units) {
   std::vector<T> columns;
-  for (size_t row = 0; row < weights.size(); row += static_cast<size_t>(cells))
+  for (size_t row = 0; row < weights.size(); row += to_size(cells))
     columns.insert(columns.end(), weights.begin() + static_cast<ptrdiff_t>(row) + units.begin,
                    weights.begin() + static_cast<ptrdiff_t>(row) + units.end);
   return columns;

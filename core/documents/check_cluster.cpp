@@ -42,7 +42,7 @@ void check_seats(const Cluster& cluster, const Path& where) {
 
 void Fields<Cluster>::check(const Cluster& cluster, const Path& where) {
   if (cluster.devices.empty()) Path(where, "devices").fail("none given; a cluster needs at least one");
-  if (cluster.devices.size() > static_cast<size_t>(kMostDevices))
+  if (std::ssize(cluster.devices) > kMostDevices)
     Path(where, "devices").fail("{} given; at most {} are allowed", cluster.devices.size(), kMostDevices);
   if (cluster.links.size() + 1 != cluster.devices.size())
     Path(where, "links").fail("{} given; {} devices have {}", cluster.links.size(), cluster.devices.size(), cluster.devices.size() - 1);

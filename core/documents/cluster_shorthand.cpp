@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/documents/cluster_fields.h"
 #include "core/documents/cluster_names.h"
 
@@ -86,7 +87,7 @@ Cluster folded(const Cluster& pair, int64_t laps) {
   ring.name = fmt::format("{}~{}", pair.name, laps);
   const LinkEntry& there = pair.links.front();
   const LinkEntry back{there.backward_gbps, there.forward_gbps, there.shared_gbps, there.latency_us};
-  for (size_t place = 0; place < static_cast<size_t>(2 * laps + 1); ++place) {
+  for (size_t place = 0; place < to_size(2 * laps + 1); ++place) {
     const DeviceEntry& card = pair.devices[place % 2];
     ring.devices.push_back({default_device_name(card.device, place), card.device, card.host, card.name});
     if (place > 0) ring.links.push_back(place % 2 == 1 ? there : back);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -24,7 +26,7 @@ Scaled scaled(double value, int lowest, int digits) {
   const double magnitude = std::abs(rounded(value, digits));
   if (magnitude == 0) return {0, ""};
   const int steps = std::clamp(static_cast<int>(std::floor(std::log10(magnitude) / 3 + 1e-9)), lowest - kNoPrefix, 6);
-  return {value / std::pow(1000.0, steps), kPrefixes[static_cast<size_t>(steps + kNoPrefix)]};
+  return {value / std::pow(1000.0, steps), item(kPrefixes, steps + kNoPrefix)};
 }
 
 std::string grouped_digits(std::string_view digits) {

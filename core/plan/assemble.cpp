@@ -177,7 +177,7 @@ std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cut
     const Cut end = device == cuts.size() ? Cut{groups, 0, 0} : cuts[device];
     for (int64_t g = begin.group; g <= std::min(end.group, groups - 1); ++g) {
       const LayerExtent extent = extent_of(graph, g);
-      const Split split = static_cast<size_t>(g) < splits.size() ? item(splits, g) : Split::kInputChannels;
+      const Split split = g < std::ssize(splits) ? item(splits, g) : Split::kInputChannels;
       CutPlace from;
       CutPlace to = end_of(extent, split);
       if (g == begin.group && begin != Cut{g, 0, 0}) {

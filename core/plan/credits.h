@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/plan/flow_load.h"
 
@@ -18,7 +19,7 @@ inline constexpr int64_t kFewestCredits = 2;
 
 inline int64_t messages_ahead(const Plan& plan, const Flow& flow) {
   if (carries_parameters(flow) || flow.direction != Direction::kForward) return kFewestCredits;
-  const auto link = static_cast<size_t>(flow.link);
+  const auto link = to_size(flow.link);
   return std::max(kFewestCredits, plan.windows[link] - plan.windows[link + 1]);
 }
 

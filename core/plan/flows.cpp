@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/home_routes.h"

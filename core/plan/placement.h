@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 
@@ -51,7 +52,7 @@ class Placement {
     ChannelRange inputs_from, outputs_until;
   };
 
-  int64_t device_of(const Piece& piece) const { return plan_->shards[static_cast<size_t>(piece.shard)].device; }
+  int64_t device_of(const Piece& piece) const { return item(plan_->shards, piece.shard).device; }
   // How many shards of the group lie before the device.
   size_t shards_before(const Group& group, int64_t device) const;
 

@@ -85,7 +85,7 @@ bool same_micro_batch_kind(const Action& a, const Action& b) { return a.kind == 
 }  // namespace
 
 std::string text_of(const Action& action) {
-  const char letter = kLetters[static_cast<size_t>(action.kind)];
+  const char letter = item(kLetters, action.kind);
   if (action.chunk < 0) return fmt::format("{}{}", letter, action.index);
   return fmt::format("{}{}.{}", letter, action.index, action.chunk);
 }

@@ -439,7 +439,7 @@ std::string text_of(const SegmentProgram& program, const Graph& graph) {
   static constexpr std::string_view kNames[] = {"receive", "load", "compute", "finish", "apply", "send", "gradient"};
   std::string text = fmt::format("device {}\n", program.device);
   for (const Step& step : program.steps) {
-    text += fmt::format("  {:8}", kNames[static_cast<size_t>(step.kind)]);
+    text += fmt::format("  {:8}", item(kNames, step.kind));
     if (step.output >= 0) text += value_text(program, step.output, graph);
     if (runs_something(step)) text += step.adds ? " +=" : " =";
     if (step.kind == StepKind::kCompute || step.kind == StepKind::kApply) text += ' ' + graph.name_of(step.node);

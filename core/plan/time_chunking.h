@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/segment_program.h"
 
 namespace millrace {
@@ -28,7 +29,7 @@ class TimeChunking {
   TimeChunking(const Plan& plan, const Graph& graph);
 
   // Of an index into Plan::flows.
-  bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
+  bool flow(int64_t index) const { return item(flows_, index); }
   // By step; loads count, for the input is there from the first chunk on.
   std::vector<bool> steps(const SegmentProgram& program) const;
   // Those with a shard there that runs with every chunk.

@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "core/base/check.h"
 #include "core/base/index.h"
 #include "core/plan/schedule.h"
 #include "core/reference/interpreter_context.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 
 namespace millrace {
@@ -15,10 +16,7 @@ class Patch {
  public:
   Patch() = default;
   Patch(const Shape& shape, int64_t batch)
-      : shape_(shape),
-        batch_(batch),
-        values_(static_cast<size_t>(shape.elements() * batch)),
-        present_(static_cast<size_t>(shape.channels), 0) {}
+      : shape_(shape), batch_(batch), values_(to_size(shape.elements() * batch)), present_(to_size(shape.channels), 0) {}
 
   const Shape& shape() const { return shape_; }
   int64_t batch() const { return batch_; }
@@ -28,9 +26,9 @@ class Patch {
   // [sample][channel of the range][row][column]; fails when a channel never arrived.
   std::vector<double> take(const ChannelRange& channels, std::string_view what) const {
     std::vector<double> values;
-    values.reserve(static_cast<size_t>(channels.size() * shape_.plane() * batch_));
+    values.reserve(to_size(channels.size() * shape_.plane() * batch_));
     for (int64_t c = channels.begin; c < channels.end; ++c)
-      if (present_[static_cast<size_t>(c)] == 0)
+      if (fast_item(present_, c) == 0)
         fail(ErrorCode::kMismatch, "channel {} of {} is used and no flow or shard of the plan provides it", c, what);
     for (int64_t n = 0; n < batch_; ++n) {
       const auto from = values_.begin() + at(n, channels.begin);
@@ -46,11 +44,11 @@ class Patch {
     for (int64_t c = channels.begin; c < channels.end; ++c) {
       for (int64_t n = 0; n < batch_; ++n)
         for (int64_t i = 0; i < plane; ++i) {
-          double& held = values_[static_cast<size_t>(at(n, c) + i)];
-          const double value = values[static_cast<size_t>((n * channels.size() + c - channels.begin) * plane + i)];
-          held = present_[static_cast<size_t>(c)] != 0 ? round(held + value) : value;
+          double& held = fast_item(values_, at(n, c) + i);
+          const double value = fast_item(values, (n * channels.size() + c - channels.begin) * plane + i);
+          held = fast_item(present_, c) != 0 ? round(held + value) : value;
         }
-      present_[static_cast<size_t>(c)] = 1;
+      fast_item(present_, c) = 1;
     }
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 
 namespace millrace::reference {
@@ -20,7 +21,7 @@ namespace millrace::reference {
 template <typename T>
 class ReferenceTensor final : public Tensor {
  public:
-  explicit ReferenceTensor(const TensorSpec& spec) : Tensor(spec), values_(static_cast<size_t>(elements())) {}
+  explicit ReferenceTensor(const TensorSpec& spec) : Tensor(spec), values_(to_size(elements())) {}
 
   int64_t bytes() const override { return elements() * static_cast<int64_t>(sizeof(T)); }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/data/dataset.h"
 #include "core/data/picture_files.h"
 
@@ -24,7 +25,7 @@ struct DataFacts {
   std::optional<PictureForm> pictures;
 
   std::string class_name(int64_t index) const {
-    return static_cast<size_t>(index) < class_names.size() ? class_names[static_cast<size_t>(index)] : std::to_string(index);
+    return static_cast<size_t>(index) < class_names.size() ? item(class_names, index) : std::to_string(index);
   }
 };
 

@@ -17,6 +17,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/train/strict_json.h"
 
 namespace millrace {
@@ -40,7 +41,7 @@ constexpr std::array kTypes = {
     TypeFacts{StoredType::kI16, "I16", 2},   TypeFacts{StoredType::kU8, "U8", 1},
 };
 
-const TypeFacts& facts_of(StoredType type) { return kTypes[static_cast<size_t>(type)]; }
+const TypeFacts& facts_of(StoredType type) { return item(kTypes, type); }
 
 // Nothing when the product does not fit, or a dimension is negative.
 std::optional<int64_t> product_of(std::span<const int64_t> dimensions) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/unit_steps.h"
 #include "core/train/executor.h"
 
@@ -47,7 +48,7 @@ struct SegmentExecutor::StepRun {
   }
 
   bool runs() const { return !versions.empty(); }
-  Version& version(int64_t number) { return versions[static_cast<size_t>(number) % versions.size()]; }
+  Version& version(int64_t number) { return versions[to_size(number) % versions.size()]; }
   Kernel& kernel() const { return *versions.front().kernel; }
 };
 

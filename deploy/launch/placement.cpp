@@ -111,9 +111,9 @@ RankPlacement place(const PlacementWishes& wishes, const std::vector<Host>& pres
   std::vector<size_t> kept, without;
   size_t device = 0;
   for (const Host& host : wishes.hosts)
-    for (int64_t slot = 0; slot < host.slots && device < static_cast<size_t>(asked); ++slot, ++device)
+    for (int64_t slot = 0; slot < host.slots && device < to_size(asked); ++slot, ++device)
       (find_host(present, host.name) != nullptr ? kept : without).push_back(device);
-  for (; device < static_cast<size_t>(asked); ++device) without.push_back(device);
+  for (; device < to_size(asked); ++device) without.push_back(device);
   for (const size_t other : without)
     if (std::cmp_less(kept.size(), devices)) kept.push_back(other);
   kept.resize(to_size(std::min<int64_t>(devices, static_cast<int64_t>(kept.size()))));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/recurrence/arithmetic/gate_function.h"
 
@@ -76,7 +77,7 @@ class Choice {
   // Numbers of words, which no format is for.
   static bool reads_tokens(const Node& node) { return traits_of(node.layer.operation).reads_tokens; }
   static bool multiplies(const Node& node) { return node.divides || is_recurrent(node); }
-  static size_t place(int64_t node) { return static_cast<size_t>(node + 1); }  // the network's input is at 0
+  static size_t place(int64_t node) { return to_size(node + 1); }  // the network's input is at 0
   size_t root(size_t at) const {
     while (parent_[at] != at) at = parent_[at];
     return at;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/recurrent_shape.h"
 
 namespace millrace {
@@ -68,13 +69,13 @@ class MeasuringKernel final : public Kernel {
  private:
   void see(const Tensor* tensor, double& largest) {
     if (tensor == nullptr) return;
-    values_.resize(static_cast<size_t>(tensor->elements()));
+    values_.resize(to_size(tensor->elements()));
     device_.read(*tensor, whole(*tensor), std::span<double>(values_));
     for (const double value : values_) largest = std::max(largest, std::fabs(value));  // NaN is not larger
   }
 
   std::vector<double> values_of(const Tensor* tensor) {
-    std::vector<double> values(static_cast<size_t>(tensor->elements()));
+    std::vector<double> values(to_size(tensor->elements()));
     device_.read(*tensor, whole(*tensor), std::span<double>(values));
     return values;
   }
@@ -85,8 +86,7 @@ class MeasuringKernel final : public Kernel {
     const std::vector<double> x = values_of(arguments.inputs[0]), h = values_of(arguments.output);
     const auto product = [&](std::span<const double> weights, std::span<const double> values, int64_t first_channel, int64_t t) {
       double sum = 0;
-      for (size_t i = 0; i < weights.size(); ++i)
-        sum += weights[i] * values[static_cast<size_t>((first_channel + static_cast<int64_t>(i)) * s.steps + t)];
+      for (size_t i = 0; i < weights.size(); ++i) sum += weights[i] * item(values, (first_channel + static_cast<int64_t>(i)) * s.steps + t);
       return sum;
     };
     for (int64_t d = 0; d < s.directions; ++d) {
@@ -101,9 +101,9 @@ class MeasuringKernel final : public Kernel {
         for (int64_t row = 0; row < s.gates * s.hidden; ++row)
           for (int64_t t = 0; t < s.steps; ++t) {
             const auto weights = [&](const std::vector<double>& of, int64_t columns) {
-              return std::span(of).subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
+              return std::span(of).subspan(to_size(row * columns), to_size(columns));
             };
-            const auto r = static_cast<size_t>(row);
+            const auto r = to_size(row);
             double sum = x_bias[r] + h_bias[r] + product(weights(of_x, s.inputs), x, n * s.inputs, t);
             if (const int64_t before = s.before(d, t); before >= 0 && before < s.steps)
               sum += product(weights(of_h, s.features), h, (n * s.directions + d) * s.features, before);

@@ -102,9 +102,8 @@ std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int6
   if (plan.purpose == Purpose::kInference) return forward_engines(plan, graph, device);
   // A board that makes the steps of recurrent layers does nothing else.
   if (makes_steps(plan, graph, device)) return {};
-  return planned_engines(device_design(plan, graph, device, [](const Node&, const ParameterSpec& parameter) {
-    return std::vector<double>(static_cast<size_t>(parameter.elements()));
-  }));
+  return planned_engines(device_design(
+      plan, graph, device, [](const Node&, const ParameterSpec& parameter) { return std::vector<double>(to_size(parameter.elements())); }));
 }
 
 std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth) {

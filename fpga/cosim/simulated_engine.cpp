@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
@@ -43,7 +44,7 @@ std::vector<int16_t> beats_of(const BeatOrder& order, std::span<const int16_t> m
   std::vector<int16_t> all;
   const size_t one = maps.size() / static_cast<size_t>(samples);
   for (int64_t sample = 0; sample < samples; ++sample) {
-    const std::vector<int16_t> beats = beats_of_map(order, maps.subspan(static_cast<size_t>(sample) * one, one));
+    const std::vector<int16_t> beats = beats_of_map(order, maps.subspan(to_size(sample) * one, one));
     all.insert(all.end(), beats.begin(), beats.end());
   }
   return all;
@@ -53,7 +54,7 @@ std::vector<int16_t> maps_of(const BeatOrder& order, std::span<const int16_t> be
   std::vector<int16_t> all;
   const size_t one = beats.size() / static_cast<size_t>(samples);
   for (int64_t sample = 0; sample < samples; ++sample) {
-    const std::vector<int16_t> map = map_of_beats(order, beats.subspan(static_cast<size_t>(sample) * one, one));
+    const std::vector<int16_t> map = map_of_beats(order, beats.subspan(to_size(sample) * one, one));
     all.insert(all.end(), map.begin(), map.end());
   }
   return all;
@@ -87,7 +88,7 @@ class SimulatedEngine::Implementation {
     const std::vector<int16_t> activations = beats_of(inputs_order(s), data.input, phase.samples);
     std::vector<int16_t> partials;
     if (!data.before.empty()) partials = beats_of(sums, data.before, phase.samples);
-    std::vector<int16_t> result(static_cast<size_t>(sums.beats() * sums.lanes * phase.samples));
+    std::vector<int16_t> result(to_size(sums.beats() * sums.lanes * phase.samples));
     const MillraceEngineStreams streams{activations.data(),
                                         inputs_order(s).beats() * phase.samples,
                                         partials.empty() ? nullptr : partials.data(),
@@ -112,7 +113,7 @@ class SimulatedEngine::Implementation {
     const ErrorBackSteps steps = error_back_steps(s);
     const BeatOrder results{s.inputs, s.height, s.width, hardware_.engine.input_lanes, steps.first_block_rows, hardware_.engine.stride};
     const std::vector<int16_t> errors = beats_of(errors_order(s), output_error, phase.samples);
-    std::vector<int16_t> result(static_cast<size_t>(results.beats() * results.lanes * phase.samples));
+    std::vector<int16_t> result(to_size(results.beats() * results.lanes * phase.samples));
     const MillraceEngineStreams streams{errors.data(),
                                         errors_order(s).beats() * phase.samples,
                                         nullptr,
@@ -145,7 +146,7 @@ class SimulatedEngine::Implementation {
     cycles.gradient += ended("PG", phase, registers, library_.gradient(engine_, &registers, &streams));
     std::vector<int32_t> words(parameter_elements(engine, s));
     const int64_t groups = engine.groups_of_outputs(s.outputs);
-    std::vector<int32_t> biases(static_cast<size_t>(groups * engine.output_lanes));
+    std::vector<int32_t> biases(to_size(groups * engine.output_lanes));
     const size_t held = streamed() ? 0 : words.size() / word_elements();
     library_.read_gradients(engine_, static_cast<int64_t>(held), words.data(), groups, biases.data());
     for (size_t i = 0; streamed() && i < words.size(); ++i)
@@ -207,7 +208,7 @@ class SimulatedEngine::Implementation {
     registers.stream_passes = passes;
     registers.memory_latency = kOutsideLatency;
     registers.most_cycles += passes * (20 * registers.stream_beats + 20 * kOutsideLatency);
-    outside.resize(static_cast<size_t>(registers.stream_beats * hardware_.beat_bits / 16));
+    outside.resize(to_size(registers.stream_beats * hardware_.beat_bits / 16));
   }
 
   int64_t ended(const char* phase_name, const PhaseShape& phase, const MillraceEngineRegisters& registers, int64_t taken) const {
@@ -236,7 +237,7 @@ class SimulatedEngine::Implementation {
     }
   }
   void load_bias(std::span<const int16_t> bias) {
-    const auto lanes = static_cast<size_t>(hardware_.engine.output_lanes);
+    const auto lanes = to_size(hardware_.engine.output_lanes);
     if (std::ranges::equal(bias, bias_)) return;
     bias_.assign(bias.begin(), bias.end());
     std::vector<int16_t> offsets(bias_);

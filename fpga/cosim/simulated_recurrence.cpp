@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/cosim/harness/sbe_library.h"
 #include "fpga/cosim/shared_library.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
@@ -120,7 +121,7 @@ struct SimulatedRecurrence::Served {
       engine = library->open();
     }
     WeightImage now = weight_image(planned.config, layer);
-    now.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(now.words.size()), kPageWords)));
+    now.words.resize(to_size(rounded_up(static_cast<int64_t>(now.words.size()), kPageWords)));
     if (now.words != image.words) {
       image = std::move(now);
       pinned_is_there = planned.config.pinned == Pinned::kNone;
@@ -145,7 +146,7 @@ struct SimulatedRecurrence::Served {
   void load_state(const FixedRecurrent& layer, const RecurrentState& state, int64_t first, int64_t streams) {
     const auto part = [&](const auto& all, int64_t each) {
       auto own = std::vector(all.begin() + first * each, all.begin() + (first + streams) * each);
-      own.resize(static_cast<size_t>(planned.config.streams * each));
+      own.resize(to_size(planned.config.streams * each));
       return own;
     };
     const std::vector<int16_t> hidden = part(state.hidden, layer.features());
@@ -157,7 +158,7 @@ struct SimulatedRecurrence::Served {
                         static_cast<int64_t>(kept.size()));
   }
   std::vector<int32_t> kept(const FixedRecurrent& layer) {
-    std::vector<int32_t> values(static_cast<size_t>(kept_words(layer)));
+    std::vector<int32_t> values(to_size(kept_words(layer)));
     library->read_kept(engine, values.data(), static_cast<int64_t>(values.size()));
     return values;
   }
@@ -167,7 +168,7 @@ struct SimulatedRecurrence::Served {
                            std::span<const int16_t> inputs) {
     const SbeConfig& config = planned.config;
     const BuiltCycles modelled = built_cycles(config, kMemoryLatency);
-    std::vector<int16_t> outputs(static_cast<size_t>(batches * config.vectors() * layer.features()));
+    std::vector<int16_t> outputs(to_size(batches * config.vectors() * layer.features()));
     const MillraceSbeJob job{.settings = settings_of(config, layer, image, 0),
                              .batches = batches,
                              .stateful = stateful,
@@ -248,11 +249,11 @@ std::vector<int16_t> SimulatedRecurrence::forward(const FixedRecurrent& layer, c
     for (int64_t first_step = 0; first_step < run.steps; first_step += config.steps) {
       const int64_t steps = std::min(config.steps, run.steps - first_step);
       // Streams and steps that there are not have no valid step.
-      std::vector<int64_t> valid(static_cast<size_t>(config.streams));
-      std::vector<int16_t> part(static_cast<size_t>(config.vectors() * layer.inputs));
-      std::vector<int32_t> sums(config.sums_arrive ? static_cast<size_t>(config.vectors() * layer.rows()) : 0);
+      std::vector<int64_t> valid(to_size(config.streams));
+      std::vector<int16_t> part(to_size(config.vectors() * layer.inputs));
+      std::vector<int32_t> sums(config.sums_arrive ? to_size(config.vectors() * layer.rows()) : 0);
       for (int64_t stream = 0; stream < streams; ++stream) {
-        valid[static_cast<size_t>(stream)] = std::clamp<int64_t>(run.valid_steps(first_stream + stream) - first_step, 0, steps);
+        fast_item(valid, stream) = std::clamp<int64_t>(run.valid_steps(first_stream + stream) - first_step, 0, steps);
         const auto from = x.begin() + ((first_stream + stream) * run.steps + first_step) * layer.inputs;
         std::copy_n(from, steps * layer.inputs, part.begin() + stream * config.steps * layer.inputs);
         if (config.sums_arrive)

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/parts.h"
 #include "fpga/cosim/harness/steps_library.h"
 #include "fpga/cosim/shared_library.h"
@@ -158,7 +159,7 @@ struct SimulatedSteps::Served {
                            const std::vector<int16_t>& inputs, int64_t words) {
     const PeChainHardware& h = planned.hardware;
     const WordParts parts = word_parts_of(h.cell);
-    std::vector<int16_t> outputs(static_cast<size_t>(words * parts.out() * h.chains));
+    std::vector<int16_t> outputs(to_size(words * parts.out() * h.chains));
     const PassShifts shifts = shifts_of(layer, back);
     const MillraceStepsJob job{.settings = settings,
                                .sum_shift = shifts.sum,
@@ -242,15 +243,15 @@ std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<c
   for (int64_t stream = 0; stream < run.streams; ++stream) {
     const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
-    const auto at = [&](int64_t step, int64_t unit) { return static_cast<size_t>((stream * run.steps + step) * units + unit); };
-    const auto h_before = [&](int64_t feature) { return before.hidden[static_cast<size_t>(stream * features + feature)]; };
+    const auto at = [&](int64_t step, int64_t unit) { return to_size((stream * run.steps + step) * units + unit); };
+    const auto h_before = [&](int64_t feature) { return fast_item(before.hidden, stream * features + feature); };
     const auto h_of = [&](int64_t, int64_t step, int64_t feature, int64_t) {
-      return expected[static_cast<size_t>((stream * run.steps + step) * features + feature)];
+      return fast_item(expected, (stream * run.steps + step) * features + feature);
     };
     served.load_state(
         layer, settings, false, [&](int64_t gate, int64_t feature) { return gate == 0 ? h_before(feature) : int16_t{0}; },
         [&](int64_t unit) {
-          return layer.cell == CellKind::kLstm ? before.cell[static_cast<size_t>(stream * units + unit)] : int32_t{h_before(unit)};
+          return layer.cell == CellKind::kLstm ? fast_item(before.cell, stream * units + unit) : int32_t{h_before(unit)};
         });
     served.run_and_compare(
         layer, false, steps, parts.gates,
@@ -280,17 +281,17 @@ FixedErrors SimulatedSteps::back(const StepsOfBoard& of, std::span<const int16_t
   for (int64_t stream = 0; stream < run.streams; ++stream) {
     const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
-    const auto at = [&](int64_t step, int64_t unit) { return static_cast<size_t>((stream * run.steps + step) * units + unit); };
+    const auto at = [&](int64_t step, int64_t unit) { return to_size((stream * run.steps + step) * units + unit); };
     const auto feature_of = [&](std::span<const int16_t> values) {
       return [=, &run](int64_t, int64_t step, int64_t feature, int64_t) {
-        return values[static_cast<size_t>((stream * run.steps + step) * features + feature)];
+        return fast_item(values, (stream * run.steps + step) * features + feature);
       };
     };
     const auto error_of = feature_of(errors);
     served.load_state(
         layer, settings, true,
-        [&](int64_t gate, int64_t unit) { return before.errors[static_cast<size_t>((stream * parts.gates + gate) * units + unit)]; },
-        [&](int64_t unit) { return before.carried[static_cast<size_t>(stream * units + unit)]; });
+        [&](int64_t gate, int64_t unit) { return fast_item(before.errors, (stream * parts.gates + gate) * units + unit); },
+        [&](int64_t unit) { return fast_item(before.carried, stream * units + unit); });
     served.run_and_compare(
         layer, true, steps, parts.in(),
         [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {

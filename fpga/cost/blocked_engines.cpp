@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/sbe/rtl/engine_hardware.h"
 
 namespace millrace {
@@ -125,13 +126,13 @@ const BlockedEngine* BlockedEngines::within(const Node& node, double period_seco
     if (const auto found = batch_.together->of_layers.find(node.layer.name); found != batch_.together->of_layers.end()) {
       const std::vector<double>& seconds = found->second.seconds;
       const auto behind = std::ranges::upper_bound(seconds, period_seconds);
-      return behind == seconds.begin() ? nullptr : &found->second.engines[static_cast<size_t>(behind - seconds.begin()) - 1];
+      return behind == seconds.begin() ? nullptr : &found->second.engines[to_size(behind - seconds.begin()) - 1];
     }
   const KnownEngines::Ways& ways = ways_of(node);
   const auto behind = std::upper_bound(ways.all.begin(), ways.all.end(), period_seconds,
                                        [](double period, const BlockedEngine& engine) { return period < engine.seconds_per_sample; });
   if (behind == ways.all.begin()) return nullptr;
-  return &ways.all[ways.best[static_cast<size_t>(behind - ways.all.begin()) - 1]];
+  return &ways.all[ways.best[to_size(behind - ways.all.begin()) - 1]];
 }
 
 const KnownEngines::Ways& BlockedEngines::ways_of(const Node& node) const {

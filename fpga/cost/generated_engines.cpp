@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
@@ -97,9 +98,7 @@ const std::vector<int64_t>& engine_sizes() {
   return sizes;
 }
 
-size_t place_of_size(int64_t tiles) {
-  return static_cast<size_t>(std::ranges::lower_bound(engine_sizes(), tiles) - engine_sizes().begin());
-}
+size_t place_of_size(int64_t tiles) { return to_size(std::ranges::lower_bound(engine_sizes(), tiles) - engine_sizes().begin()); }
 
 // The most input channels that a larger engine's lanes may make of those held: so the Act-RAM does not depend on the engine.
 int64_t most_input_channels(int64_t held) { return held + held / 16; }
@@ -149,7 +148,7 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
                 .after = nullptr,
                 .by_inputs = nullptr,
                 .of_outputs = nullptr};
-    add_blocks_after(graph.groups()[static_cast<size_t>(node.group)], layer);
+    add_blocks_after(item(graph.groups(), node.group), layer);
     const auto alike = std::ranges::find_if(
         layers_, [&](const std::optional<Layer>& other) { return other && other->whole == *shape && other->error_back == error_back; });
     if (alike != layers_.end()) {
@@ -208,7 +207,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   if (!added) return reserves;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
-  const auto places = static_cast<size_t>(divided_up(channels, reserves.step));
+  const auto places = to_size(divided_up(channels, reserves.step));
   reserves.of_smallest.resize(places);
   reserves.of_choices.resize(places);
   reserves.bytes_of_choices.resize(places);
@@ -221,7 +220,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
 size_t GeneratedEngines::steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const {
   const Layer& layer = *layers_[engine.layer];
   const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
-  return static_cast<size_t>(up || engine.held == layer.whole ? divided_up(channels, reserves.step) : channels / reserves.step);
+  return to_size(up || engine.held == layer.whole ? divided_up(channels, reserves.step) : channels / reserves.step);
 }
 
 EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
@@ -275,7 +274,7 @@ EngineMemory GeneratedEngines::memory_of_smallest(const Layer& layer, const Gene
   const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
   if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
   // The same for all periods that have the same smallest engine.
-  const auto [known, added] = reserves.of_smallest[place].try_emplace(static_cast<size_t>(found - front.found().data()));
+  const auto [known, added] = reserves.of_smallest[place].try_emplace(to_size(found - front.found().data()));
   if (!added) return known->second;
   const EngineParallelism smallest = front.engine(*found);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
@@ -309,7 +308,7 @@ int64_t GeneratedEngines::most_tiles(const Layer& layer, const ConvolutionShape&
 // Where nobody else asks.
 EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const {
   const int64_t channels = held.inputs == layer.whole.inputs ? held.outputs : held.inputs;
-  std::unique_ptr<EngineFront>& front = fronts.of_channels[static_cast<size_t>(channels)];
+  std::unique_ptr<EngineFront>& front = item(fronts.of_channels, channels);
   if (!front) {
     front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles(layer, held));
   }
@@ -483,8 +482,8 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
                                                                 double clock_hz) const {
   const auto place = &node - graph_->nodes().data();
   MILLRACE_CHECK(place >= 0 && place < static_cast<std::ptrdiff_t>(layers_.size()), "layer {} is another graph's", node.layer.name);
-  if (!layers_[static_cast<size_t>(place)]) return std::nullopt;
-  const Layer& layer = *layers_[static_cast<size_t>(place)];
+  if (!item(layers_, place)) return std::nullopt;
+  const Layer& layer = *item(layers_, place);
   const ConvolutionShape& whole = layer.whole;
   GeneratedEngine built;
   built.error_back = layer.error_back;
@@ -507,8 +506,8 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
     if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, width->lanes, whole.outputs);
   }
   built.held = held_shape(whole, held);
-  built.layer = static_cast<size_t>(place);
-  built.width = static_cast<size_t>(width - widths_.begin());
+  built.layer = to_size(place);
+  built.width = to_size(width - widths_.begin());
   built.cycles_given = whole_cycles(period_seconds, clock_hz);
   built.passes = true;
   return built;

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/common/cost/bram_packing.h"
@@ -122,7 +123,7 @@ class GeneratedEngines {
  private:
   // Engines' choices by numbers of channels, found when first asked for.
   struct Fronts {
-    explicit Fronts(int64_t channels) : of_channels(static_cast<size_t>(channels) + 1) {}
+    explicit Fronts(int64_t channels) : of_channels(to_size(channels) + 1) {}
     std::mutex mutex;
     std::vector<std::unique_ptr<EngineFront>> of_channels;
   };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/device/activation_math.h"
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
@@ -29,11 +30,11 @@ class EngineKernel : public Kernel {
  protected:
   template <typename T>
   std::span<T> input_of(std::span<T> all, int64_t sample) const {
-    return all.subspan(static_cast<size_t>(sample) * shape_.input_elements(), shape_.input_elements());
+    return all.subspan(to_size(sample) * shape_.input_elements(), shape_.input_elements());
   }
   template <typename T>
   std::span<T> output_of(std::span<T> all, int64_t sample) const {
-    return all.subspan(static_cast<size_t>(sample) * shape_.output_elements(), shape_.output_elements());
+    return all.subspan(to_size(sample) * shape_.output_elements(), shape_.output_elements());
   }
   std::vector<double> read(const Tensor* tensor) const { return values_of(host_, *host_of(tensor)); }
   void write(Tensor* tensor, std::span<const double> values) const { set_values(host_, *host_of(tensor), values); }
@@ -98,7 +99,7 @@ class FixedConvolution final : public EngineKernel {
     const bool adds = arguments.adds[0] != 0;
     std::vector<double> input_error;
     if (adds) input_error = read(arguments.input_errors[0]);
-    input_error.resize(shape_.input_elements() * static_cast<size_t>(spec_.micro_batch));
+    input_error.resize(shape_.input_elements() * to_size(spec_.micro_batch));
     const std::vector<int16_t> rounded =
         engine_.error_back({shape_, spec_.micro_batch, formats.error_shift()}, raw, weight, arguments.parameters[0], counters_.errors);
     for (size_t i = 0; i < input_error.size(); ++i) {
@@ -145,7 +146,7 @@ class FixedConvolution final : public EngineKernel {
     return sum;
   }
   std::vector<int32_t> accumulators_of(const Tensor* gradient, int fraction_bits) const {
-    std::vector<int32_t> accumulators(static_cast<size_t>(gradient->elements()));
+    std::vector<int32_t> accumulators(to_size(gradient->elements()));
     const std::vector<double> values = read(gradient);
     for (size_t i = 0; i < values.size(); ++i) accumulators[i] = wrapped(static_cast<int64_t>(std::ldexp(values[i], fraction_bits)));
     return accumulators;
@@ -173,7 +174,7 @@ class FloatConvolution final : public EngineKernel {
   void forward(const ForwardArguments& arguments) override {
     const std::vector<float> input = floats(arguments.inputs[0]);
     const std::vector<float> weight = floats(arguments.parameters[0]);
-    std::vector<float> sums(shape_.output_elements() * static_cast<size_t>(spec_.micro_batch));
+    std::vector<float> sums(shape_.output_elements() * to_size(spec_.micro_batch));
     for (int64_t sample = 0; sample < spec_.micro_batch; ++sample)
       add_forward<float, float>(shape_, input_of(std::span<const float>(input), sample), weight, output_of(std::span<float>(sums), sample));
     if (spec_.bias) {
@@ -202,7 +203,7 @@ class FloatConvolution final : public EngineKernel {
     }
     if (arguments.input_errors.empty() || arguments.input_errors[0] == nullptr) return;
     const std::vector<float> weight = floats(arguments.parameters[0]);
-    std::vector<float> input_error(shape_.input_elements() * static_cast<size_t>(spec_.micro_batch));
+    std::vector<float> input_error(shape_.input_elements() * to_size(spec_.micro_batch));
     for (int64_t sample = 0; sample < spec_.micro_batch; ++sample)
       add_error_back<float, float>(shape_, output_of(std::span<const float>(error), sample), weight,
                                    input_of(std::span<float>(input_error), sample));
@@ -223,7 +224,7 @@ class FloatConvolution final : public EngineKernel {
                                  weight);
     add_to(arguments.gradients[0], weight, arguments.adds);
     if (!spec_.bias) return;
-    std::vector<float> bias(static_cast<size_t>(shape_.outputs));
+    std::vector<float> bias(to_size(shape_.outputs));
     const size_t plane = shape_.output_elements() / bias.size();
     for (size_t i = 0; i < error.size(); ++i) bias[i / plane % bias.size()] += error[i];
     add_to(arguments.gradients[1], bias, arguments.adds);
@@ -233,7 +234,7 @@ class FloatConvolution final : public EngineKernel {
 
  private:
   std::vector<float> floats(const Tensor* tensor) const {
-    std::vector<float> values(static_cast<size_t>(tensor->elements()));
+    std::vector<float> values(to_size(tensor->elements()));
     host_.read(*host_of(tensor), whole(*tensor), std::span<float>(values));
     return values;
   }

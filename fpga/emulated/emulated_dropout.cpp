@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/fixed_dropout.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
@@ -35,12 +36,12 @@ class FixedDropout final : public Kernel {
   void pass(const MicroBatch& batch, const Tensor& from, Tensor& to, FixedFormat format, ArithmeticCounters& counted, bool adds) {
     MILLRACE_CHECK(!batch.training || static_cast<int64_t>(batch.sample_ids.size()) == spec_.micro_batch,
                    "{}: {} sample ids for {} samples", spec_.layer, batch.sample_ids.size(), spec_.micro_batch);
-    const std::vector<int64_t> evaluated(static_cast<size_t>(spec_.micro_batch));
+    const std::vector<int64_t> evaluated(to_size(spec_.micro_batch));
     const DropoutDraws draws =
         dropout_draws(operation_, batch.seed, spec_.layer, batch.epoch,
                       batch.training ? batch.sample_ids : std::span<const int64_t>(evaluated), spec_.output.elements(), batch.training);
     const std::vector<int16_t> elements = elements_of(values_of(host_, *host_of(&from)), format, counters_.inputs);
-    const auto size = static_cast<size_t>(spec_.output.elements());
+    const auto size = to_size(spec_.output.elements());
     std::vector<double> values;
     if (adds) values = values_of(host_, *host_of(&to));
     values.resize(elements.size());

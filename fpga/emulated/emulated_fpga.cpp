@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/optimizer_math.h"
 #include "core/reference/reference_device.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
@@ -130,7 +131,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
 
  private:
   std::vector<float> floats_of(const Tensor& tensor) {
-    std::vector<float> values(static_cast<size_t>(tensor.elements()));
+    std::vector<float> values(to_size(tensor.elements()));
     host_->read(*host_of(&tensor), whole(tensor), std::span<float>(values));
     return values;
   }

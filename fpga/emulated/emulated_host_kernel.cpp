@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/device/sequence.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
@@ -75,7 +76,7 @@ class HostKernel final : public Kernel {
     constexpr int kMostFraction = 24;
     constexpr int64_t kKept = 8;  // values per channel
     const Shape& shape = spec_.output;
-    const auto channels = static_cast<size_t>(shape.channels);
+    const auto channels = to_size(shape.channels);
     const std::vector<double> x = values_of(host_, input);
     int fraction = formats_for(&batch).sum.fraction_bits;
     const auto whole_at = [&](double value) { return std::ldexp(value, fraction) == std::nearbyint(std::ldexp(value, fraction)); };
@@ -87,8 +88,8 @@ class HostKernel final : public Kernel {
       const int64_t rows = valid_steps(spec_, batch, n);
       for (int64_t i = 0; i < shape.elements(); ++i) {
         if (i / shape.width % shape.height >= rows) continue;
-        const auto c = static_cast<size_t>(i / shape.plane());
-        const int64_t distance = std::llrint(std::ldexp(x[static_cast<size_t>(n * shape.elements() + i)], fraction)) - centres[c];
+        const auto c = to_size(i / shape.plane());
+        const int64_t distance = std::llrint(std::ldexp(fast_item(x, n * shape.elements() + i), fraction)) - centres[c];
         sums[c] += distance;
         squares[c] += distance * distance;
       }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/activation_math.h"
 #include "core/device/sequence.h"
 #include "core/reference/recurrent_record.h"
@@ -51,16 +52,16 @@ class FixedRecurrentKernel final : public Kernel {
   void forward(const ForwardArguments& arguments) override {
     if (layers_.empty()) take_parameters(arguments.parameters);
     const std::vector<double> x = values_of(host_, *host_of(arguments.inputs[0]));
-    std::vector<double> output(static_cast<size_t>(spec_.output.elements() * shape_.samples), activated(0));
+    std::vector<double> output(to_size(spec_.output.elements() * shape_.samples), activated(0));
     std::vector<double> kept;
-    if (arguments.keep != nullptr) kept.resize(static_cast<size_t>(shape_.directions * shape_.samples * record_.places() * record_.size()));
+    if (arguments.keep != nullptr) kept.resize(to_size(shape_.directions * shape_.samples * record_.places() * record_.size()));
     std::vector<double> hidden, cells;
     if (shape_.stateful && arguments.batch->training) {
       hidden = values_of(host_, *host_of(arguments.state[0]));
       if (shape_.has_cell_state()) cells = values_of(host_, *host_of(arguments.state[1]));
     }
     for (int64_t direction = 0; direction < shape_.directions; ++direction) {
-      const FixedRecurrent& layer = layers_[static_cast<size_t>(direction)];
+      const FixedRecurrent& layer = fast_item(layers_, direction);
       RecurrentState state = zero_state(layer, shape_.samples);
       std::vector<int64_t> lengths;
       for (int64_t sample = 0; sample < shape_.samples; ++sample) {
@@ -101,49 +102,47 @@ class FixedRecurrentKernel final : public Kernel {
     return std::isnan(scaled) ? 0 : static_cast<int32_t>(std::clamp(scaled, -most - 1, most));
   }
 
-  static bool is_fresh(const MicroBatch& batch, int64_t sample) {
-    return !batch.fresh.empty() && batch.fresh[static_cast<size_t>(sample)] != 0;
-  }
+  static bool is_fresh(const MicroBatch& batch, int64_t sample) { return !batch.fresh.empty() && fast_item(batch.fresh, sample) != 0; }
 
   // The state of the mini-batch's `sample` as that of stream `stream`.
   void take_up(std::span<const double> hidden, std::span<const double> cells, int64_t sample, int64_t stream, RecurrentState& state) {
     for (int64_t j = 0; j < shape_.features; ++j)
-      state.hidden[static_cast<size_t>(stream * shape_.features + j)] =
-          quantized(hidden[static_cast<size_t>(sample * shape_.features + j)], {formats_.hidden}, counters_.outputs);
+      fast_item(state.hidden, stream * shape_.features + j) =
+          quantized(fast_item(hidden, sample * shape_.features + j), {formats_.hidden}, counters_.outputs);
     if (state.cell.empty()) return;
     for (int64_t j = 0; j < shape_.hidden; ++j)
-      state.cell[static_cast<size_t>(stream * shape_.hidden + j)] =
-          static_cast<int32_t>(std::llrint(std::ldexp(cells[static_cast<size_t>(sample * shape_.hidden + j)], kCellFraction)));
+      fast_item(state.cell, stream * shape_.hidden + j) =
+          static_cast<int32_t>(std::llrint(std::ldexp(fast_item(cells, sample * shape_.hidden + j), kCellFraction)));
   }
 
   // All samples of the micro-batch side by side; `kept` is null where nothing goes back.
   void run(int64_t direction, const FixedRecurrent& layer, const std::vector<int64_t>& lengths, std::span<const double> x,
            RecurrentState& state, std::vector<double>& output, std::vector<double>* kept) {
     const int64_t steps = shape_.steps, inputs = shape_.inputs, samples = shape_.samples;
-    const auto step_of = [&](int64_t sample, int64_t i) { return direction == 0 ? i : lengths[static_cast<size_t>(sample)] - 1 - i; };
-    std::vector<int16_t> elements(shape_.multiplies_input ? static_cast<size_t>(samples * steps * inputs) : 0);
-    std::vector<int32_t> sums(shape_.multiplies_input ? 0 : static_cast<size_t>(samples * steps * layer.rows()));
+    const auto step_of = [&](int64_t sample, int64_t i) { return direction == 0 ? i : fast_item(lengths, sample) - 1 - i; };
+    std::vector<int16_t> elements(shape_.multiplies_input ? to_size(samples * steps * inputs) : 0);
+    std::vector<int32_t> sums(shape_.multiplies_input ? 0 : to_size(samples * steps * layer.rows()));
     for (int64_t sample = 0; sample < samples; ++sample)
-      for (int64_t i = 0; i < lengths[static_cast<size_t>(sample)]; ++i) {
-        const auto input = [&](int64_t j) { return x[static_cast<size_t>((sample * inputs + j) * steps + step_of(sample, i))]; };
+      for (int64_t i = 0; i < fast_item(lengths, sample); ++i) {
+        const auto input = [&](int64_t j) { return fast_item(x, (sample * inputs + j) * steps + step_of(sample, i)); };
         for (int64_t j = 0; shape_.multiplies_input && j < inputs; ++j)
-          elements[static_cast<size_t>((sample * steps + i) * inputs + j)] = quantized(input(j), {formats_.input}, counters_.inputs);
+          fast_item(elements, (sample * steps + i) * inputs + j) = quantized(input(j), {formats_.input}, counters_.inputs);
         for (int64_t row = 0; !shape_.multiplies_input && row < layer.rows(); ++row)  // gate by gate they come, unit by unit they go
-          sums[static_cast<size_t>((sample * steps + i) * layer.rows() + row)] =
+          fast_item(sums, (sample * steps + i) * layer.rows() + row) =
               accumulated(input(direction * layer.rows() + row % layer.gates() * layer.hidden + row / layer.gates()));
       }
     const auto record_at = [&](int64_t sample, int64_t step) { return kept->data() + record_.at(direction, sample, step); };
     const auto keep_state = [&](int64_t sample, int64_t step) {
       double* const record = record_at(sample, step);
       for (int64_t j = 0; j < shape_.features; ++j)
-        record[record_.h() + j] = real_value(state.hidden[static_cast<size_t>(sample * shape_.features + j)], formats_.hidden);
+        record[record_.h() + j] = real_value(fast_item(state.hidden, sample * shape_.features + j), formats_.hidden);
       for (int64_t j = 0; j < shape_.hidden && !state.cell.empty(); ++j)
-        record[record_.c() + j] = real_value(state.cell[static_cast<size_t>(sample * shape_.hidden + j)], kCellFraction);
+        record[record_.c() + j] = real_value(fast_item(state.cell, sample * shape_.hidden + j), kCellFraction);
     };
     // The state before a stream's first step, and behind its last.
     for (int64_t sample = 0; sample < samples && kept != nullptr; ++sample) {
       if (direction == 0) keep_state(sample, -1);
-      for (int64_t t = lengths[static_cast<size_t>(sample)]; t <= steps && direction == 1; ++t) keep_state(sample, t);
+      for (int64_t t = fast_item(lengths, sample); t <= steps && direction == 1; ++t) keep_state(sample, t);
     }
     RecurrentTrace trace;
     RecurrentCounters counted;
@@ -154,7 +153,7 @@ class FixedRecurrentKernel final : public Kernel {
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
     for (int64_t sample = 0; sample < samples; ++sample) {
-      const int64_t valid = lengths[static_cast<size_t>(sample)];
+      const int64_t valid = fast_item(lengths, sample);
       for (int64_t i = 0; i < valid; ++i) take_step(direction, layer, sample, i, step_of(sample, i), h, trace, output, kept);
       for (int64_t t = valid; t <= steps && direction == 0 && kept != nullptr; ++t) keep_state(sample, t);
     }
@@ -166,10 +165,10 @@ class FixedRecurrentKernel final : public Kernel {
     const int64_t steps = shape_.steps, features = shape_.features, place = sample * steps + i;
     double* const record = kept == nullptr ? nullptr : kept->data() + record_.at(direction, sample, t);
     for (int64_t j = 0; j < features; ++j) {
-      const double value = real_value(h[static_cast<size_t>(place * features + j)], formats_.hidden);
+      const double value = real_value(fast_item(h, place * features + j), formats_.hidden);
       if (record != nullptr) record[record_.h() + j] = value;
       const int64_t channel = direction * features + j;
-      output[static_cast<size_t>((sample * spec_.output.channels + channel) * steps + t)] = activated(value);
+      fast_item(output, (sample * spec_.output.channels + channel) * steps + t) = activated(value);
     }
     if (record != nullptr) keep_gates(layer, trace, place, record);
   }
@@ -195,8 +194,8 @@ class FixedRecurrentKernel final : public Kernel {
           keep(1, gate(sums[1]));
           keep(2, bounded(sums[2]));
           keep(3, gate(sums[3]));
-          record[record_.c() + unit] = real_value(trace.cells[static_cast<size_t>(place)], kCellFraction);
-          if (layer.projection > 0) record[record_.projected() + unit] = real_value(trace.units[static_cast<size_t>(place)], kGateFraction);
+          record[record_.c() + unit] = real_value(fast_item(trace.cells, place), kCellFraction);
+          if (layer.projection > 0) record[record_.projected() + unit] = real_value(fast_item(trace.units, place), kGateFraction);
           break;
         case CellKind::kGru: {
           ArithmeticCounters counted_already;

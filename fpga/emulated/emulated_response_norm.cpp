@@ -1,6 +1,7 @@
 // Local response norm as a board computes it, in fixed point.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
@@ -20,7 +21,7 @@ class FixedResponseNormKernel final : public Kernel {
     const FixedFormat format = formats_for(*arguments.batch).sum;
     const FixedResponseNorm norm = *fixed_response_norm(operation_, format);
     const std::vector<int16_t> x = elements_of(values_of(host_, *host_of(arguments.inputs[0])), format, counters_.inputs);
-    const auto size = static_cast<size_t>(spec_.output.elements());
+    const auto size = to_size(spec_.output.elements());
     std::vector<double> values;
     for (size_t first = 0; first < x.size(); first += size)
       for (const int16_t y : responded(norm, spec_.output.channels, std::span(x).subspan(first, size), counters_.outputs))
@@ -40,7 +41,7 @@ class FixedResponseNormKernel final : public Kernel {
     const bool adds = arguments.adds[0] != 0;
     std::vector<double> values(x.size());
     if (adds) values = values_of(host_, to);
-    const auto size = static_cast<size_t>(spec_.output.elements());
+    const auto size = to_size(spec_.output.elements());
     for (size_t first = 0; first < x.size(); first += size) {
       const std::vector<int16_t> before = response_back(norm, spec_.output.channels, std::span(x).subspan(first, size),
                                                         std::span(error).subspan(first, size), counters_.errors);

@@ -2,6 +2,7 @@
 // kernel's: whole numbers, and sums of exact products in double precision.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
@@ -40,7 +41,7 @@ class FixedRunningNorm final : public Kernel {
     const FoldedNormalisation folded = fold(kept, shift, format);
     const std::optional<Activation>& activation = spec_.activation;
     const std::optional<double> below = activation ? activation->slope_below_zero() : std::nullopt;
-    const auto size = static_cast<size_t>(spec_.output.elements());
+    const auto size = to_size(spec_.output.elements());
     std::vector<double> values;
     values.reserve(x.size());
     for (size_t first = 0; first < x.size(); first += size)
@@ -75,7 +76,7 @@ class FixedRunningNorm final : public Kernel {
                                           formats.input_error, counters_.errors);
     const bool adds = !values.empty();
     values.resize(x.size());
-    const auto size = static_cast<size_t>(spec_.output.elements());
+    const auto size = to_size(spec_.output.elements());
     NormSums unused(spec_.output.channels);
     for (size_t first = 0; first < x.size(); first += size) {
       const std::vector<int16_t> before =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/activation_math.h"
 #include "core/device/sequence.h"
 #include "core/device/step_record.h"
@@ -69,9 +70,8 @@ class StepsKernel final : public Kernel, public StepRecorder {
     const MicroBatch& batch = *arguments.batch;
     const StepRange part = chunk_of(batch, shape_.steps);
     MILLRACE_CHECK(batch.chunks == 1 || arguments.keep != nullptr, "{}: chunk {} without what it keeps", spec_.layer, batch.chunk);
-    std::vector<double> output = batch.chunk > 0
-                                     ? values_of(host_, *host_of(arguments.output))
-                                     : std::vector<double>(static_cast<size_t>(spec_.output.elements() * shape_.samples), activated(0));
+    std::vector<double> output = batch.chunk > 0 ? values_of(host_, *host_of(arguments.output))
+                                                 : std::vector<double>(to_size(spec_.output.elements() * shape_.samples), activated(0));
     StepState carried;
     if (shape_.stateful && batch.training && batch.chunk == 0) {
       carried.hidden = values_of(host_, *host_of(arguments.state[0]));
@@ -82,7 +82,7 @@ class StepsKernel final : public Kernel, public StepRecorder {
       for (int64_t n = 0; n < shape_.samples; ++n) {
         StepsOfSample& own = arguments.keep == nullptr ? unkept : sequence(*arguments.keep, d, n);
         if (batch.chunk == 0) {
-          const bool continues = !carried.hidden.empty() && (batch.fresh.empty() || batch.fresh[static_cast<size_t>(n)] == 0);
+          const bool continues = !carried.hidden.empty() && (batch.fresh.empty() || fast_item(batch.fresh, n) == 0);
           own.end = continues ? state_of(carried, shape_.first_sample(batch) + n) : zero_state();
           own.kept = arithmetic_->nothing_kept();
           own.taken.clear();
@@ -98,7 +98,7 @@ class StepsKernel final : public Kernel, public StepRecorder {
     Tensor* const target = host_of(arguments.input_errors[0]);
     const MicroBatch& batch = *arguments.batch;
     const StepRange part = chunk_of(batch, shape_.steps);
-    std::vector<double> errors(static_cast<size_t>(spec_.inputs[0].elements() * shape_.samples));
+    std::vector<double> errors(to_size(spec_.inputs[0].elements() * shape_.samples));
     if (target != nullptr && (arguments.adds[0] != 0 || batch.chunks > 1)) errors = values_of(host_, *target);
     if (arguments.adds[0] == 0)
       for (size_t row = 0; row < errors.size(); row += static_cast<size_t>(shape_.steps))
@@ -140,7 +140,7 @@ class StepsKernel final : public Kernel, public StepRecorder {
         const auto write = [&](int64_t channel, int64_t count, const std::vector<double>& from) {
           for (int64_t i = part.begin; i < std::min(part.end, valid); ++i)
             for (int64_t j = 0; j < count; ++j)
-              record[channels.at(shape_, d, n, channel + j, step_of(d, valid, i))] = from[static_cast<size_t>(i * count + j)];
+              record[channels.at(shape_, d, n, channel + j, step_of(d, valid, i))] = fast_item(from, i * count + j);
         };
         write(channels.taken, shape_.features, own.taken);
         if (shape_.projects) {
@@ -155,13 +155,12 @@ class StepsKernel final : public Kernel, public StepRecorder {
 
  private:
   StepsOfSample& sequence(Tensor& keep, int64_t direction, int64_t sample) const {
-    return static_cast<StepsKeep&>(keep).sequences[static_cast<size_t>(direction * shape_.samples + sample)];
+    return fast_item(static_cast<StepsKeep&>(keep).sequences, direction * shape_.samples + sample);
   }
   static int64_t step_of(int64_t direction, int64_t valid, int64_t i) { return direction == 0 ? i : valid - 1 - i; }
 
   StepState zero_state() const {
-    return {std::vector<double>(static_cast<size_t>(shape_.features)),
-            std::vector<double>(static_cast<size_t>(shape_.has_cell_state() ? shape_.hidden : 0))};
+    return {std::vector<double>(to_size(shape_.features)), std::vector<double>(to_size(shape_.has_cell_state() ? shape_.hidden : 0))};
   }
   StepState state_of(const StepState& all, int64_t sample) {
     const auto row = [&](const std::vector<double>& from, int64_t wide) {
@@ -202,14 +201,14 @@ class StepsKernel final : public Kernel, public StepRecorder {
     const StepRange steps = within(part, valid);
     if (steps.size() == 0) return;
     const int64_t features = shape_.features;
-    std::vector<double> here(static_cast<size_t>(steps.size() * shape_.gates * shape_.hidden));
+    std::vector<double> here(to_size(steps.size() * shape_.gates * shape_.hidden));
     for_each_sum(d, n, valid, steps, [&](size_t at, size_t place) { here[at] = sums[place]; });
     own.taken.insert(own.taken.end(), own.end.hidden.begin(), own.end.hidden.end());
     const std::vector<double> h = arithmetic_->forward(d, here, steps.size(), own.end, own.kept);
     own.taken.insert(own.taken.end(), h.begin(), h.end() - features);
     for (int64_t i = 0; i < steps.size(); ++i)
       for (int64_t j = 0; j < features; ++j)
-        output[output_place(d, n, j, step_of(d, valid, steps.begin + i))] = activated(h[static_cast<size_t>(i * features + j)]);
+        output[output_place(d, n, j, step_of(d, valid, steps.begin + i))] = activated(fast_item(h, i * features + j));
   }
 
   double activated(double value) {
@@ -219,9 +218,9 @@ class StepsKernel final : public Kernel, public StepRecorder {
 
   void begin_back(int64_t valid, StepsOfSample& own) const {
     own.behind = {};
-    own.errors.sums.assign(static_cast<size_t>(valid * shape_.gates * shape_.hidden), 0);
-    own.errors.candidates.assign(static_cast<size_t>(shape_.cell == CellKind::kGru ? valid * shape_.hidden : 0), 0);
-    own.errors.features.assign(static_cast<size_t>(shape_.projects ? valid * shape_.features : 0), 0);
+    own.errors.sums.assign(to_size(valid * shape_.gates * shape_.hidden), 0);
+    own.errors.candidates.assign(to_size(shape_.cell == CellKind::kGru ? valid * shape_.hidden : 0), 0);
+    own.errors.features.assign(to_size(shape_.projects ? valid * shape_.features : 0), 0);
   }
 
   // Runs that end where errors are cut, or a part in time ends; the last first.
@@ -255,7 +254,7 @@ class StepsKernel final : public Kernel, public StepRecorder {
   // To the errors of W x.
   void hand_out(int64_t d, int64_t n, int64_t valid, StepRange part, const StepsOfSample& own, std::vector<double>& errors) const {
     const StepRange steps = within(part, valid);
-    const auto first = static_cast<size_t>(steps.begin * shape_.gates * shape_.hidden);
+    const auto first = to_size(steps.begin * shape_.gates * shape_.hidden);
     for_each_sum(d, n, valid, steps, [&](size_t at, size_t place) { errors[place] += own.errors.sums[first + at]; });
   }
 

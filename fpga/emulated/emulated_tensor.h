@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 
@@ -132,7 +133,7 @@ inline std::vector<std::unique_ptr<Tensor>> wrapped_all(std::vector<std::unique_
 
 // All values of a host's tensor.
 inline std::vector<double> values_of(Device& host, const Tensor& tensor) {
-  std::vector<double> values(static_cast<size_t>(tensor.elements()));
+  std::vector<double> values(to_size(tensor.elements()));
   host.read(tensor, whole(tensor), std::span<double>(values));
   return values;
 }

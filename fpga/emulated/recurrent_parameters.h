@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/recurrent_shape.h"
 #include "fpga/emulated/emulated_tensor.h"
 
@@ -22,7 +23,7 @@ inline RecurrentParameters recurrent_parameters(Device& host, const RecurrentSha
   const auto values = [&](bool has, size_t index) {
     if (!has) return std::vector<float>{};
     const Tensor& tensor = *host_of(parameters[index]);
-    std::vector<float> floats(static_cast<size_t>(tensor.elements()));
+    std::vector<float> floats(to_size(tensor.elements()));
     host.read(tensor, whole(tensor), std::span<float>(floats));
     return floats;
   };

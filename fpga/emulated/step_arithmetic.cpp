@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/emulated/emulated_tensor.h"
 
@@ -19,7 +20,7 @@ constexpr ChainBuild kBuild{.elements = 256};
 template <typename T>
 std::vector<T> rows_of(const std::vector<T>& values, StepRange rows, size_t width) {
   if (values.empty()) return {};
-  const auto at = [&](int64_t row) { return values.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width); };
+  const auto at = [&](int64_t row) { return values.begin() + static_cast<std::ptrdiff_t>(to_size(row) * width); };
   return {at(rows.begin), at(rows.end)};
 }
 
@@ -84,7 +85,7 @@ class FixedArithmetic final : public StepArithmetic {
     counters_.formats.error = counters_.formats.input_error = format;
     const StepsOfBoard of = whole(direction, format.fraction_bits);
     const auto& own = std::get<FixedKept>(kept);
-    const auto hidden = static_cast<size_t>(cell_.hidden);
+    const auto hidden = to_size(cell_.hidden);
     auto& state = state_in(behind, zero_back_state(of.layer, 1));
     const FixedErrors made =
         engine_.back(of, elements_of(errors, format, counters_.errors), {.steps = range.size(), .lengths = {}},
@@ -99,7 +100,7 @@ class FixedArithmetic final : public StepArithmetic {
  private:
   StepsOfBoard whole(int64_t direction, int error_fraction) const {
     MILLRACE_CHECK(has_parameters(), "{}: no parameters have been taken", layer_);
-    return {directions_[static_cast<size_t>(direction)], {0, cell_.hidden}, error_fraction};
+    return {fast_item(directions_, direction), {0, cell_.hidden}, error_fraction};
   }
   static std::vector<double> reals(const std::vector<int16_t>& values, int fraction) {
     const double step = real_value(1, fraction);  // a power of two: products are exact
@@ -141,7 +142,7 @@ class FloatArithmetic final : public StepArithmetic {
   bool has_parameters() const override { return !directions_.empty(); }
   void take(const Parameters& p) override {
     const bool gru = cell_.cell == CellKind::kGru;
-    const auto apart = static_cast<size_t>(gru ? 2 * cell_.hidden : gates_of(cell_.cell) * cell_.hidden);
+    const auto apart = to_size(gru ? 2 * cell_.hidden : gates_of(cell_.cell) * cell_.hidden);
     RealLayer<float> layer{.cell = cell_.cell,
                            .hidden = cell_.hidden,
                            .projection = cell_.projection,
@@ -159,7 +160,7 @@ class FloatArithmetic final : public StepArithmetic {
 
   std::vector<double> forward(int64_t direction, std::span<const double> sums, int64_t steps, StepState& state, StepKept& kept) override {
     RealState<float> own{floats(state.hidden), floats(state.cell)};
-    if (own.cell.empty()) own.cell.resize(static_cast<size_t>(cell_.hidden));
+    if (own.cell.empty()) own.cell.resize(to_size(cell_.hidden));
     RealKept<float> made;
     const std::vector<float> h = steps_of(direction).forward(by_gate(sums, steps), steps, own, made);
     auto& all = std::get<RealKept<float>>(kept);
@@ -175,7 +176,7 @@ class FloatArithmetic final : public StepArithmetic {
   StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, StepBackState& behind,
                   double) override {
     const auto& all = std::get<RealKept<float>>(kept);
-    const auto hidden = static_cast<size_t>(cell_.hidden), gates = static_cast<size_t>(gates_of(cell_.cell));
+    const auto hidden = to_size(cell_.hidden), gates = to_size(gates_of(cell_.cell));
     const RealKept<float> own{rows_of(all.gates, range, hidden * gates), rows_of(all.bound, range, hidden),
                               rows_of(all.before, range, hidden), rows_of(all.units, range, hidden)};
     auto& state = state_in(behind, RealBackState<float>{std::vector<float>(hidden * gates), std::vector<float>(hidden)});
@@ -197,7 +198,7 @@ class FloatArithmetic final : public StepArithmetic {
   double given_out(double value) override { return static_cast<double>(static_cast<float>(value)); }
 
  private:
-  RealSteps<float> steps_of(int64_t direction) const { return {directions_[static_cast<size_t>(direction)], {{0, cell_.hidden}}, kBuild}; }
+  RealSteps<float> steps_of(int64_t direction) const { return {fast_item(directions_, direction), {{0, cell_.hidden}}, kBuild}; }
   static std::vector<float> floats(std::span<const double> values) {
     std::vector<float> made;
     for (const double value : values) made.push_back(static_cast<float>(value));
@@ -205,7 +206,7 @@ class FloatArithmetic final : public StepArithmetic {
   }
   // [step][unit][gate] as [step][gate][unit].
   std::vector<float> by_gate(std::span<const double> sums, int64_t steps) const {
-    const auto hidden = static_cast<size_t>(cell_.hidden), gates = static_cast<size_t>(gates_of(cell_.cell));
+    const auto hidden = to_size(cell_.hidden), gates = to_size(gates_of(cell_.cell));
     std::vector<float> made(sums.size());
     for (size_t step = 0; step < static_cast<size_t>(steps); ++step)
       for (size_t unit = 0; unit < hidden; ++unit)

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -122,7 +123,7 @@ class LayerWays {
   const std::vector<double>& seconds() const { return seconds_; }  // rising
 
   std::shared_ptr<const Candidates> within(double period) const {
-    const auto fast = static_cast<size_t>(std::ranges::upper_bound(seconds_, period) - seconds_.begin());
+    const auto fast = to_size(std::ranges::upper_bound(seconds_, period) - seconds_.begin());
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const Candidates>& known = known_[fast];
     if (known == nullptr) known = std::make_shared<const Candidates>(candidates_of(period));

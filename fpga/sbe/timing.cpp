@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/recurrence/step_stall.h"
 
 namespace millrace {
@@ -54,7 +55,7 @@ Batch batch_of(const SbeConfig& config) {
     return config.inputs_share_bus ? columns : 0;
   };
   const auto add_transfer = [&](Job& job, int64_t weight_words, int64_t input_words) {
-    job.words[static_cast<size_t>(job.transfers++)] = weight_words + input_words;
+    fast_item(job.words, job.transfers++) = weight_words + input_words;
     batch.timing.weight_words += weight_words;
     batch.timing.words += weight_words + input_words;
   };
@@ -118,7 +119,7 @@ class Slots {
   // What happens next depends on nothing else. Which slot is free when does, in any order.
   std::array<int64_t, kMostSlots + 1> state() const {
     std::array<int64_t, kMostSlots + 1> state{};
-    for (int64_t i = 0; i < slots_; ++i) state[static_cast<size_t>(i)] = free_[static_cast<size_t>(i)] - array_;
+    for (int64_t i = 0; i < slots_; ++i) fast_item(state, i) = fast_item(free_, i) - array_;
     std::sort(state.begin(), state.begin() + slots_);
     state.back() = bus_ - array_;
     return state;
@@ -132,7 +133,7 @@ class Slots {
       size_t slot = kMostSlots;
       for (size_t i = 0; i < static_cast<size_t>(slots_); ++i)
         if (!taken[i] && (slot == kMostSlots || free_[i] < free_[slot])) slot = i;
-      bus_ = there = std::max(bus_, free_[slot]) + divided_up(job.words[static_cast<size_t>(transfer)], words_per_cycle_);
+      bus_ = there = std::max(bus_, free_[slot]) + divided_up(fast_item(job.words, transfer), words_per_cycle_);
       taken[slot] = true;
     }
     array_ = std::max(array_, there) + job.cycles;

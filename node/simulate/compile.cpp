@@ -94,7 +94,7 @@ class NetworkCompiler {
     const std::vector<int64_t> cables = cables_of(plan_.cluster);
     for (size_t lane = 0; lane < loads.size(); ++lane)
       if (const auto cable = to_size(cables[lane]); cable != lane) loads_[cable] += loads[lane];
-    for (size_t lane = 0; lane < loads.size(); ++lane) loads_[lane] = loads_[static_cast<size_t>(cables[lane])];
+    for (size_t lane = 0; lane < loads.size(); ++lane) loads_[lane] = item(loads_, cables[lane]);
     network_.lane_of_link.assign(2 * plan_.links.size(), -1);
     for (size_t lane = 0; lane < loads.size(); ++lane) {
       const Link& link = plan_.links[lane / 2];
@@ -141,10 +141,10 @@ class NetworkCompiler {
     state.descending = flow.direction == Direction::kBackward;
     state.bits = elements / unit / state.per_sample * state.more_bits;
     if (state.sender_here) {
-      state.lane = network_.lane_of_link[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
+      state.lane = item(network_.lane_of_link, 2 * flow.link + (forward ? 0 : 1));
       const int64_t speed = item(network_.lanes, state.lane).bits_per_second;
       state.services = {service_of(state.bits + state.more_bits, speed), service_of(state.bits, speed)};
-      const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
+      const Wide whole = item(loads_, 2 * flow.link + (forward ? 0 : 1));
       const Wide part = std::max<int64_t>(1, bits_per_mini_batch(flow, plan_));
       for (size_t i = 0; i < state.services.size(); ++i)
         state.in_turn[i] = static_cast<int64_t>(std::min<Wide>(kNoLimit, (state.services[i].picoseconds + 1) * whole / part));

@@ -47,8 +47,8 @@ int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction
   const bool forward = direction == Direction::kForward;
   const int64_t speed = forward ? own.forward_bits_per_second : own.backward_bits_per_second;
   if (own.shared_bits_per_second <= 0) return speed;
-  const int64_t ahead = load[2 * static_cast<size_t>(link)];
-  const int64_t back = load[2 * static_cast<size_t>(link) + 1];
+  const int64_t ahead = item(load, 2 * link);
+  const int64_t back = item(load, 2 * link + 1);
   if (ahead + back == 0) return std::min(speed, own.shared_bits_per_second);
   const Wide part = static_cast<Wide>(own.shared_bits_per_second) * (forward ? ahead : back) / (static_cast<Wide>(ahead) + back);
   return std::max<int64_t>(1, std::min<int64_t>(speed, static_cast<int64_t>(part)));
@@ -82,19 +82,19 @@ PlanPace pace_of(const Plan& plan, const Graph& graph) {
            d);
     pace.streams = pace.streams || engines[d] > 0;
     timed = timed || engines[d] > 0 || taking_turns[d] > 0;
-    of_seat[static_cast<size_t>(seats[d])] += taking_turns[d];
-    pace.period = std::max({pace.period, of_seat[static_cast<size_t>(seats[d])], side_by_side[d]});
+    item(of_seat, seats[d]) += taking_turns[d];
+    pace.period = std::max({pace.period, item(of_seat, seats[d]), side_by_side[d]});
   }
   if (!timed)
     fail(ErrorCode::kMismatch, "the plan carries no engine times, so nothing can be said about its speed; plan it with millrace plan");
   for (size_t d = 0; d < engines.size(); ++d) pace.turns.push_back(taking_turns[d] > 0 || !pace.streams);
   const std::vector<int64_t> loads = lane_loads(plan);
   std::vector<Wide> on_cable(loads.size());
-  for (size_t lane = 0; lane < loads.size(); ++lane) on_cable[static_cast<size_t>(cables[lane])] += loads[lane];
+  for (size_t lane = 0; lane < loads.size(); ++lane) item(on_cable, cables[lane]) += loads[lane];
   for (size_t lane = 0; lane < loads.size(); ++lane) {
     const int64_t speed =
         lane_bits_per_second(plan, static_cast<int64_t>(lane / 2), lane % 2 == 0 ? Direction::kForward : Direction::kBackward, loads);
-    const Wide time = on_cable[static_cast<size_t>(cables[lane])] * kPicoseconds / speed / plan.mini_batch;
+    const Wide time = item(on_cable, cables[lane]) * kPicoseconds / speed / plan.mini_batch;
     if (time > kNoLimit)
       fail(ErrorCode::kMismatch, "link {} would need more than {} s for a sample; it is too slow to be simulated", lane / 2,
            kNoLimit / kPicoseconds);
@@ -114,7 +114,7 @@ CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, con
       chunking(the_plan, the_graph),
       micro_batches(the_options.samples / the_plan.micro_batch),
       shards_of(to_size(the_plan.devices())) {
-  for (size_t s = 0; s < plan.shards.size(); ++s) shards_of[static_cast<size_t>(plan.shards[s].device)].push_back(static_cast<int64_t>(s));
+  for (size_t s = 0; s < plan.shards.size(); ++s) item(shards_of, plan.shards[s].device).push_back(static_cast<int64_t>(s));
 }
 
 int32_t CompileContext::schedule_index(int64_t device) {
@@ -127,7 +127,7 @@ int32_t CompileContext::schedule_index(int64_t device) {
 }
 
 int64_t CompileContext::rank_of(int64_t device) const {
-  if (folds(plan.cluster)) return seats_of(plan.cluster)[static_cast<size_t>(device)];
+  if (folds(plan.cluster)) return item(seats_of(plan.cluster), device);
   if (!options.trainer_rank_of.empty()) return item(options.trainer_rank_of, device);
   return ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices()).rank_of(device);
 }

@@ -27,7 +27,7 @@ Plan with_measured_times(Plan plan, const std::vector<MeasuredActions>& measured
 
 void check_measured(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
   constexpr int64_t kLongest = int64_t{1} << 57;  // picoseconds: 40 hours
-  if (!options.measured.empty() && options.measured.size() != static_cast<size_t>(plan.devices()))
+  if (!options.measured.empty() && options.measured.size() != to_size(plan.devices()))
     fail(ErrorCode::kUsage, "measured times of {} devices, where the plan has {}", options.measured.size(), plan.devices());
   if (!options.measured.empty() && plan.time_chunks > 1)
     fail(ErrorCode::kUsage,

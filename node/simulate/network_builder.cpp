@@ -81,7 +81,7 @@ void NetworkBuilder::join_readers() {
     const Station& station = network_.stations[s];
     for (int32_t i = 0; i < station.inputs; ++i) {
       const int32_t input = station.first_input + i;
-      readers[static_cast<size_t>(item(network_.inputs, input).stream)].push_back({static_cast<int32_t>(s), input});
+      item(readers, item(network_.inputs, input).stream).push_back({static_cast<int32_t>(s), input});
     }
   }
   for (size_t i = 0; i < readers.size(); ++i) {

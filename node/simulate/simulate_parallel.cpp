@@ -212,7 +212,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   const std::vector<int64_t> blocks = whole ? std::vector<int64_t>{} : blocks_of(plan, graph, options.fc_barrier, transport.ranks());
   check_latencies(plan, blocks);
   const int64_t first = whole ? 0 : item(blocks, transport.rank());
-  const int64_t end = whole ? plan.devices() : blocks[static_cast<size_t>(transport.rank()) + 1];
+  const int64_t end = whole ? plan.devices() : item(blocks, transport.rank() + 1);
   Network network = compile(plan, graph, options, first, end);
   Engine engine(network, plan, options);
   transport.open(tables_of(transport.ranks()));

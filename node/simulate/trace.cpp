@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -18,7 +20,7 @@ int64_t thread_of(const TraceSpan& span) { return span.shard < 0 ? 0 : 1 + 3 * i
 
 std::string thread_name(const Plan& plan, const TraceSpan& span) {
   if (span.shard < 0) return "schedule";
-  return fmt::format("{} {}", plan.shards[static_cast<size_t>(span.shard)].layer, kPhases[span.phase]);
+  return fmt::format("{} {}", item(plan.shards, span.shard).layer, kPhases[span.phase]);
 }
 
 // Places of one card say which.

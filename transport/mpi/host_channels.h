@@ -21,6 +21,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/index.h"
 #include "transport/mpi/doorbells.h"
 #include "transport/mpi/host_memory.h"
 #include "transport/streams/wire.h"
@@ -35,7 +36,7 @@ class HostChannels {
   HostChannels(const HostChannels&) = delete;
   HostChannels& operator=(const HostChannels&) = delete;
 
-  bool reaches(int64_t rank) const { return shared_ && places_[static_cast<size_t>(rank)].pid != 0; }
+  bool reaches(int64_t rank) const { return shared_ && item(places_, rank).pid != 0; }
   Channel& open(const ChannelSpec& spec);
   void progress(std::vector<Arrival>& arrivals);
 

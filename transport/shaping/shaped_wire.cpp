@@ -1,6 +1,7 @@
 #include "transport/shaping/shaped_wire.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -46,7 +47,7 @@ ShapedWire::ShapedWire(std::unique_ptr<Wire> below, const std::vector<LinkShape>
 ShapedWire::~ShapedWire() = default;
 
 LinkLedger* ShapedWire::ledger_of(const ChannelSpec& spec) {
-  if (spec.link < 0 || static_cast<size_t>(spec.link) >= ledgers_.size()) return nullptr;
+  if (spec.link < 0 || std::cmp_greater_equal(spec.link, ledgers_.size())) return nullptr;
   LinkLedger& ledger = item(ledgers_, spec.link);
   return ledger.shape().shapes() ? &ledger : nullptr;
 }

@@ -55,7 +55,7 @@ void Agreement::begin(Call call, std::string_view name) {
   name_ = name.substr(0, kNameBytes);
 }
 
-std::string Agreement::where() const { return fmt::format("{} \"{}\"", kCallNames[static_cast<size_t>(call_)], name_); }
+std::string Agreement::where() const { return fmt::format("{} \"{}\"", item(kCallNames, call_), name_); }
 
 void Agreement::send_part(int64_t to, uint64_t total, std::string_view digest, std::string_view content) {
   Preamble preamble;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/streams/clock.h"
 #include "transport/streams/frame.h"
 #include "transport/streams/lane.h"
@@ -52,10 +53,10 @@ class ControlPlane {
   // Throws the error of whoever aborted the job.
   void accept(Side side, const FrameHeader& header, std::span<const std::byte> payload);
   // Any frame is a sign of life.
-  void heard(Side side) { neighbours_[static_cast<size_t>(side)].heard = true; }
-  Instant last_heard(Side side) const { return neighbours_[static_cast<size_t>(side)].last_heard; }
+  void heard(Side side) { item(neighbours_, side).heard = true; }
+  Instant last_heard(Side side) const { return item(neighbours_, side).last_heard; }
   // What the neighbour said last about what it waits for.
-  const HeartbeatNote& note_of(Side side) const { return neighbours_[static_cast<size_t>(side)].note; }
+  const HeartbeatNote& note_of(Side side) const { return item(neighbours_, side).note; }
 
   void flush();
   void tick(Instant now, const HeartbeatNote& mine);
@@ -81,7 +82,7 @@ class ControlPlane {
     Instant last_beat{};
     HeartbeatNote note;
   };
-  Neighbour& neighbour(Side side) { return neighbours_[static_cast<size_t>(side)]; }
+  Neighbour& neighbour(Side side) { return item(neighbours_, side); }
   void push(Side side, FrameKind kind, std::span<const std::byte> payload, std::span<const std::byte> rest);
   void accept_control(std::span<const std::byte> payload);
   void accept_abort(Side side, std::span<const std::byte> payload);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -92,7 +93,7 @@ void check(const FlowTable& table) {
     if (!inside(flow.from) || !inside(flow.to) || flow.from == flow.to ||
         ((flow.from + 1) % table.devices != flow.to && (flow.to + 1) % table.devices != flow.from))
       fail(ErrorCode::kMalformed, "flow {} ({}): not neighbours in a ring of {} devices", f, text_of(flow), table.devices);
-    if (flow.most_bytes < 1 || flow.most_bytes > static_cast<size_t>(kMostBytes))
+    if (flow.most_bytes < 1 || std::cmp_greater(flow.most_bytes, kMostBytes))
       fail(ErrorCode::kMalformed, "flow {} ({}): messages of {} bytes; expected 1 to {}", f, text_of(flow), flow.most_bytes, kMostBytes);
     if (flow.credits < 1 || flow.credits > kMostCredits)
       fail(ErrorCode::kMalformed, "flow {} ({}): {} credits; expected 1 to {}", f, text_of(flow), flow.credits, kMostCredits);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/index.h"
@@ -51,11 +52,11 @@ Channel& Transport::open_incoming(ChannelSpec spec, Incoming incoming) {
 }
 
 Transport::FlowEnds& Transport::ends(int64_t flow) {
-  MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
+  MILLRACE_CHECK(flow >= 0 && std::cmp_less(flow, ends_.size()), "flow {} of {}", flow, ends_.size());
   return item(ends_, flow);
 }
 const Transport::FlowEnds& Transport::ends(int64_t flow) const {
-  MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
+  MILLRACE_CHECK(flow >= 0 && std::cmp_less(flow, ends_.size()), "flow {} of {}", flow, ends_.size());
   return item(ends_, flow);
 }
 

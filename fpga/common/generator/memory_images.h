@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/registers/kernel_registers.h"
 
@@ -22,7 +23,7 @@ namespace millrace {
 template <typename Element>
 std::string hex_words(std::span<const Element> elements, int64_t per_word) {
   std::string text;
-  const auto count = static_cast<size_t>(per_word);
+  const auto count = to_size(per_word);
   for (size_t word = 0; word + count <= elements.size(); word += count) {
     for (size_t i = count; i-- > 0;)
       text += fmt::format("{:0{}x}", static_cast<std::make_unsigned_t<Element>>(elements[word + i]), sizeof(Element) * 2);
@@ -35,7 +36,7 @@ std::string hex_words(std::span<const Element> elements, int64_t per_word) {
 template <typename Element>
 std::string hex_memory(std::vector<Element> elements, int64_t first_byte) {
   constexpr int64_t kPerWord = 8 / sizeof(Element);
-  elements.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(elements.size()), kPerWord)));
+  elements.resize(to_size(rounded_up(static_cast<int64_t>(elements.size()), kPerWord)));
   return fmt::format("@{:x}\n{}", first_byte / 8, hex_words<Element>(elements, kPerWord));
 }
 

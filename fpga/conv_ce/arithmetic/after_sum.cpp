@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -53,7 +54,7 @@ int16_t slope_bits(double slope) { return static_cast<int16_t>(saturated(std::ll
 
 std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t channels, const ScaleAndOffset& how,
                                        ArithmeticCounters& counters) {
-  const auto count = static_cast<size_t>(channels);
+  const auto count = to_size(channels);
   MILLRACE_CHECK(count > 0 && sums.size() % count == 0 && how.scale.size() == count && how.offset.size() == count,
                  "{} sums, {} channels, {} scales, {} offsets", sums.size(), channels, how.scale.size(), how.offset.size());
   const size_t plane = sums.size() / count;
@@ -77,7 +78,7 @@ std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::sp
 
 std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t channels, std::span<const int16_t> scale, int shift,
                                          ArithmeticCounters& counters) {
-  const auto count = static_cast<size_t>(channels);
+  const auto count = to_size(channels);
   MILLRACE_CHECK(count > 0 && error.size() % count == 0 && scale.size() == count, "{} errors, {} channels, {} scales", error.size(),
                  channels, scale.size());
   const size_t plane = error.size() / count;
@@ -120,7 +121,7 @@ int32_t reciprocal_of(int64_t count) {
 
 PooledPlane pooled_forward(const PoolingWindow& window, int64_t channels, std::span<const int16_t> input, ArithmeticCounters& counters) {
   MILLRACE_CHECK(static_cast<int64_t>(input.size()) == channels * window.height * window.width, "{} elements to pool", input.size());
-  const auto outputs = static_cast<size_t>(channels * window.out_height * window.out_width);
+  const auto outputs = to_size(channels * window.out_height * window.out_width);
   PooledPlane pooled{std::vector<int16_t>(outputs), std::vector<int16_t>(window.average ? 0 : outputs)};
   for_each_window(window, channels, [&](int64_t plane, size_t output, const Part& part) {
     int64_t sum = 0;
@@ -128,7 +129,7 @@ PooledPlane pooled_forward(const PoolingWindow& window, int64_t channels, std::s
     int64_t winner = 0;
     for (int64_t row = part.row_begin; row < part.row_end; ++row)
       for (int64_t column = part.column_begin; column < part.column_end; ++column) {
-        const int64_t value = input[static_cast<size_t>(plane + row * window.width + column)];
+        const int64_t value = fast_item(input, plane + row * window.width + column);
         sum += value;
         if (value <= best) continue;
         best = value;
@@ -146,20 +147,20 @@ PooledPlane pooled_forward(const PoolingWindow& window, int64_t channels, std::s
 
 std::vector<int16_t> pooled_back(const PoolingWindow& window, int64_t channels, std::span<const int16_t> error, const PooledPlane& pooled,
                                  ArithmeticCounters& counters) {
-  const auto outputs = static_cast<size_t>(channels * window.out_height * window.out_width);
+  const auto outputs = to_size(channels * window.out_height * window.out_width);
   MILLRACE_CHECK(error.size() == outputs && (window.average || pooled.winners.size() == outputs), "{} errors, {} winners for {} windows",
                  error.size(), pooled.winners.size(), outputs);
-  std::vector<int64_t> sums(static_cast<size_t>(channels * window.height * window.width));
+  std::vector<int64_t> sums(to_size(channels * window.height * window.width));
   for_each_window(window, channels, [&](int64_t plane, size_t output, const Part& part) {
     if (!window.average) {
       const int64_t row = part.top + pooled.winners[output] / window.kernel_w;
       const int64_t column = part.left + pooled.winners[output] % window.kernel_w;
-      sums[static_cast<size_t>(plane + row * window.width + column)] += error[output];
+      fast_item(sums, plane + row * window.width + column) += error[output];
       return;
     }
     for (int64_t row = part.row_begin; row < part.row_end; ++row)
       for (int64_t column = part.column_begin; column < part.column_end; ++column)
-        sums[static_cast<size_t>(plane + row * window.width + column)] += int64_t{error[output]} * divisor_reciprocal(window, part);
+        fast_item(sums, plane + row * window.width + column) += int64_t{error[output]} * divisor_reciprocal(window, part);
   });
   std::vector<int16_t> errors(sums.size());
   for (size_t i = 0; i < sums.size(); ++i) errors[i] = rounded_to_element(sums[i], window.average ? kReciprocalBits : 0, counters);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
 
 namespace millrace {
@@ -65,7 +66,7 @@ void accumulate_gradient(const ConvolutionShape& shape, std::span<const int16_t>
 
 void accumulate_bias_gradient(const ConvolutionShape& shape, std::span<const int16_t> output_error, std::span<int32_t> accumulators,
                               ArithmeticCounters& counters) {
-  const auto plane = static_cast<size_t>(shape.out_height() * shape.out_width());
+  const auto plane = to_size(shape.out_height() * shape.out_width());
   MILLRACE_CHECK(output_error.size() == accumulators.size() * plane, "{} errors for {} channels of {}", output_error.size(),
                  accumulators.size(), plane);
   for (size_t channel = 0; channel < accumulators.size(); ++channel) {

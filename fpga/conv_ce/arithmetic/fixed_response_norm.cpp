@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -41,8 +42,7 @@ void for_each_window(int64_t half, int64_t channels, std::span<const Value> valu
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t i = 0; i < plane; ++i) {
       int64_t sum = 0;
-      for (int64_t j = std::max<int64_t>(c - half, 0); j <= std::min(c + half, channels - 1); ++j)
-        sum += values[static_cast<size_t>(j * plane + i)];
+      for (int64_t j = std::max<int64_t>(c - half, 0); j <= std::min(c + half, channels - 1); ++j) sum += fast_item(values, j * plane + i);
       visit(static_cast<size_t>(c * plane + i), sum);
     }
 }

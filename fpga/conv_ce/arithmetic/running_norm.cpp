@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -41,7 +42,7 @@ RunningNorm running_norm(const ConstantNormalisation& statistics, const ErrorAve
 std::vector<int16_t> error_through_running_norm(const RunningNorm& norm, std::span<const int16_t> scale, int shift, int64_t channels,
                                                 std::span<const int16_t> x, std::span<const int16_t> error, NormSums& sums,
                                                 ArithmeticCounters& counters) {
-  const auto count = static_cast<size_t>(channels);
+  const auto count = to_size(channels);
   MILLRACE_CHECK(count > 0 && x.size() == error.size() && x.size() % count == 0 && norm.centre.size() == count && scale.size() == count &&
                      sums.distances.size() == count,
                  "{} sums, {} errors, {} channels, {} centres, {} scales", x.size(), error.size(), channels, norm.centre.size(),

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -38,7 +39,7 @@ std::optional<SmoothActivation> smooth_activation(const Activation& activation, 
 int16_t SmoothActivation::value_of(int16_t x, ArithmeticCounters& counters) const {
   const int64_t end = (static_cast<int64_t>(kEntries) << part_bits()) - 1;
   const int64_t size = std::min(static_cast<int64_t>(std::abs(int32_t{x})) << (kFraction - fraction_bits), end);
-  const auto place = static_cast<size_t>(size >> part_bits());
+  const auto place = to_size(size >> part_bits());
   const int64_t part = size & ((int64_t{1} << part_bits()) - 1);
   const int64_t y = bases[place] + ((slopes[place] * part + (int64_t{1} << (part_bits() - 1))) >> part_bits());
   const int64_t mirrored = x >= 0 ? y : tangent ? -y : (int64_t{1} << kFraction) - y;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
@@ -36,7 +37,7 @@ double clock_of(const Plan& plan, const std::string& board) {
 void add_planned(const Placement& placement, DeviceCheck& check) {
   const Graph& graph = placement.graph();
   for (const Placement::Piece& piece : placement.on(check.index)) {
-    const Shard& shard = placement.plan().shards[static_cast<size_t>(piece.shard)];
+    const Shard& shard = item(placement.plan().shards, piece.shard);
     const Node& node = graph.node(graph.index_of(shard.layer));
     for (const PhaseEngine& engine : shard.phases) {
       of_phase(check.planned, engine.phase) += engine.multipliers;
@@ -71,7 +72,7 @@ DeviceCheck checked(const Placement& placement, int64_t device, const RingPace& 
   const Plan& plan = placement.plan();
   DeviceCheck check;
   check.index = device;
-  check.board = plan.cluster.devices[static_cast<size_t>(device)].device;
+  check.board = item(plan.cluster.devices, device).device;
   add_planned(placement, check);
   check.planned_amounts = planned_amounts(plan, device);
   check.capacity = board_capacity(plan, check.board);

@@ -11,6 +11,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
 #include "fpga/common/generator/resource_report.h"
@@ -92,7 +93,7 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
 
 void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const Group& group, const Graph& graph,
                  const WeightSource& weights, DeviceDesign& design) {
-  std::vector<double> bias(static_cast<size_t>(shard.layer_outputs));
+  std::vector<double> bias(to_size(shard.layer_outputs));
   const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
   const int64_t dilation = conv == nullptr ? 1 : conv->dilation_h;
   const int64_t side = (shard.engine.kernel - 1) / dilation + 1, taps = side * side;
@@ -116,10 +117,9 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
             for (int64_t column = 0; column < shard.engine.kernel; ++column) {
               const std::optional<int64_t> tap = tap_at(row, column);
               const bool mine = tap && mixes && holds(planned, output, is_dense ? input * taps + *tap : input);
-              shard.weight.push_back(mine
-                                         ? quantized(full[static_cast<size_t>((output * inputs_mixed + input - first_mixed) * taps + *tap)],
-                                                     shard.formats.weight, design.weights_quantised)
-                                         : int16_t{0});
+              shard.weight.push_back(mine ? quantized(item(full, (output * inputs_mixed + input - first_mixed) * taps + *tap),
+                                                      shard.formats.weight, design.weights_quantised)
+                                          : int16_t{0});
             }
         }
     } else {
@@ -250,7 +250,7 @@ namespace {
 // The shard, with what follows its sum where the group ends, becomes a part of the design.
 void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, StationNodes& nodes,
                const WeightSource& weights, const LayerFormats& formats) {
-  const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
+  const Shard& planned = item(plan.shards, shard_index);
   const Node& node = graph.node(graph.index_of(planned.layer));
   const ConvolutionShape whole = buildable_shape(graph, node);
   const Group& group = group_of(plan, planned.layer);
@@ -264,9 +264,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   const auto place = std::ranges::find(group.shards, shard_index);
   MILLRACE_CHECK(place != group.shards.end(), "shard {} is not in the group of layer {}", shard_index, planned.layer);
   const auto next = std::next(place);
-  const auto held_by = [&](int64_t other) {
-    return held_channels(plan.shards[static_cast<size_t>(other)], group, node, whole, design.lanes);
-  };
+  const auto held_by = [&](int64_t other) { return held_channels(item(plan.shards, other), group, node, whole, design.lanes); };
   const HeldChannels held = held_by(shard_index);
   shard.inputs = held.inputs;
   shard.outputs = held.outputs;
@@ -434,14 +432,14 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
   const Graph& graph = placement.graph();
   DeviceDesign design;
   design.model = plan.model.name;
-  design.board = plan.cluster.devices[static_cast<size_t>(device)].device;
+  design.board = item(plan.cluster.devices, device).device;
   design.index = device;
   design.mini_batch = plan.mini_batch;
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
   StationNodes nodes;
   for (const Placement::Piece& piece : placement.on(device)) {
-    const Group& group = plan.groups[static_cast<size_t>(piece.group)];
+    const Group& group = item(plan.groups, piece.group);
     if (!passes_input_on(graph, graph.node(graph.index_of(group.layer))))
       add_shard(plan, graph, piece.shard, design, nodes, weights, formats);
     else if (!group.after.empty())
@@ -449,7 +447,7 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
   }
   if (design.shards.empty()) {
     const Placement::Piece& alone = placement.on(device).front();
-    refuse_layer(plan.shards[static_cast<size_t>(alone.shard)].layer, "it computes nothing and is alone on its board");
+    refuse_layer(item(plan.shards, alone.shard).layer, "it computes nothing and is alone on its board");
   }
   for (size_t i = 1; i < design.shards.size(); ++i)
     if (!design.shards[i].first || !design.shards[i - 1].owner)

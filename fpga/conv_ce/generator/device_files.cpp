@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "fpga/common/generator/kernel_packaging.h"
 #include "fpga/common/generator/memory_images.h"
 #include "fpga/common/generator/text_template.h"
@@ -23,7 +24,7 @@ namespace {
 
 // All ones where an element means something: lanes beyond the last channel carry anything.
 std::vector<int16_t> meaningful(const BeatOrder& order, int64_t samples) {
-  const std::vector<int16_t> ones(static_cast<size_t>(order.channels * order.height * order.width), -1);
+  const std::vector<int16_t> ones(to_size(order.channels * order.height * order.width), -1);
   const std::vector<int16_t> one_sample = beats_of_map(order, ones);
   std::vector<int16_t> all;
   for (int64_t sample = 0; sample < samples; ++sample) all.insert(all.end(), one_sample.begin(), one_sample.end());
@@ -65,13 +66,13 @@ std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
 
 // Zero beyond the last channel.
 std::vector<int16_t> filled_lanes(std::vector<int16_t> channels, int64_t lanes) {
-  channels.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(channels.size()), lanes)));
+  channels.resize(to_size(rounded_up(static_cast<int64_t>(channels.size()), lanes)));
   return channels;
 }
 
 // Of a running batch norm, word by word as device_top_after_sum.h takes them.
 void append_running(const ShardDesign& shard, std::vector<int16_t>& elements) {
-  const auto channels = static_cast<size_t>(shard.groups(shard.layer_outputs) * shard.lanes), lanes = static_cast<size_t>(shard.lanes);
+  const auto channels = to_size(shard.groups(shard.layer_outputs) * shard.lanes), lanes = to_size(shard.lanes);
   std::vector<int32_t> levels = shard.norm.level;
   levels.resize(channels);
   const std::vector<int16_t> parts[] = {filled_lanes(shard.scale, shard.lanes), filled_lanes(shard.bias, shard.lanes),
@@ -245,7 +246,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
 std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
   std::vector<int16_t> elements;
   for (const MemoryRegion& region : loaded_regions(design)) {
-    const ShardDesign& shard = design.unit(static_cast<size_t>(region.shard));
+    const ShardDesign& shard = design.unit(to_size(region.shard));
     if (region.kind == 0) {
       const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
       elements.insert(elements.end(), words.begin(), words.end());
@@ -271,13 +272,13 @@ std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
 OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVectors& vectors) {
   OutsideGradients all;
   for (const MemoryRegion& region : stored_regions(design)) {
-    const auto shard = static_cast<size_t>(region.shard);
+    const auto shard = to_size(region.shard);
     const ShardGradients& gradients = vectors.gradients[shard];
     std::vector<int32_t> values = region.kind == 1 ? gradients.words : region.kind == 2 ? gradients.bias : gradients.gathered;
     std::vector<int32_t> mask =
         region.kind == 1 ? gradient_mask(design.shards[shard], values.size()) : std::vector<int32_t>(values.size(), -1);
-    if (region.kind == 3) mask.resize(static_cast<size_t>(8 * design.shards[shard].layer_outputs));
-    values.resize(static_cast<size_t>(region.all_elements()));
+    if (region.kind == 3) mask.resize(to_size(8 * design.shards[shard].layer_outputs));
+    values.resize(to_size(region.all_elements()));
     mask.resize(values.size());
     all.values.insert(all.values.end(), values.begin(), values.end());
     all.mask.insert(all.mask.end(), mask.begin(), mask.end());

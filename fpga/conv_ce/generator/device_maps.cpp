@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/placement.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/device_design.h"
@@ -150,7 +151,7 @@ class Maps {
   // The first shard of the devices behind, if any computes.
   const Shard* next_shard() const {
     for (int64_t device = design_.index + 1; device < plan_.devices(); ++device)
-      if (const auto pieces = placement_.on(device); !pieces.empty()) return &plan_.shards[static_cast<size_t>(pieces.front().shard)];
+      if (const auto pieces = placement_.on(device); !pieces.empty()) return &item(plan_.shards, pieces.front().shard);
     return nullptr;
   }
 
@@ -189,7 +190,7 @@ class Maps {
       const Node& consumer = graph_.node(user);
       const bool reads = std::ranges::any_of(consumer.inputs, [&](int64_t input) { return canonical(input) == node && input != user; });
       if (!reads || placement_.last_device_of_group(consumer.group) <= design_.index) continue;
-      if (const WayBack other{to_end_[static_cast<size_t>(user)], user}; other.layers >= way.layers) way = other;
+      if (const WayBack other{item(to_end_, user), user}; other.layers >= way.layers) way = other;
     }
     ways_back_[found->second].push_back(way);
   }
@@ -207,12 +208,12 @@ class Maps {
     for (size_t i = 0; i < count; ++i) {
       const Node& node = graph_.nodes()[i];
       for (const int64_t input : node.inputs)
-        if (input != kNetworkInput) from_input_[i] = std::max(from_input_[i], from_input_[static_cast<size_t>(input)]);
+        if (input != kNetworkInput) from_input_[i] = std::max(from_input_[i], item(from_input_, input));
       from_input_[i] += node.computes ? 1 : 0;
     }
     for (size_t i = count; i-- > 0;) {
       const Node& node = graph_.nodes()[i];
-      for (const int64_t consumer : node.consumers) to_end_[i] = std::max(to_end_[i], to_end_[static_cast<size_t>(consumer)]);
+      for (const int64_t consumer : node.consumers) to_end_[i] = std::max(to_end_[i], item(to_end_, consumer));
       to_end_[i] += node.computes ? 1 : 0;
     }
   }
@@ -222,7 +223,7 @@ class Maps {
     int64_t node = nodes_.output[station];
     if (at.kind == StationKind::kShard) node = graph_.index_of(design_.shards[at.index].layer);
     if (at.kind == StationKind::kTail) node = graph_.index_of(design_.tails[at.index].layer);
-    return {to_end_[static_cast<size_t>(node)], node};
+    return {item(to_end_, node), node};
   }
 
   int64_t beats_of(const MapDesign& map, const ChannelRange& channels) const {
@@ -230,7 +231,7 @@ class Maps {
   }
 
   void give_room(MapDesign& map) {
-    const size_t index = static_cast<size_t>(&map - design_.maps.data());
+    const size_t index = to_size(&map - design_.maps.data());
     const std::vector<WayBack>& ways = ways_back_.at(index);
     for (size_t r = 0; r < map.readers.size(); ++r) {
       MapReader& reader = map.readers[r];
@@ -246,12 +247,10 @@ class Maps {
 
   // Comes last of all operands for sure.
   bool is_longest_operand(const MapReader& reader) const {
-    const auto at = static_cast<size_t>(std::ranges::find(nodes_.stations, reader.station) - nodes_.stations.begin());
+    const auto at = to_size(std::ranges::find(nodes_.stations, reader.station) - nodes_.stations.begin());
     const std::vector<int64_t>& inputs = nodes_.inputs[at];
     for (size_t other = 0; other < inputs.size(); ++other)
-      if (other != reader.operand &&
-          from_input_[static_cast<size_t>(inputs[other])] >= from_input_[static_cast<size_t>(inputs[reader.operand])])
-        return false;
+      if (other != reader.operand && item(from_input_, inputs[other]) >= item(from_input_, inputs[reader.operand])) return false;
     return true;
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
 
 namespace millrace {

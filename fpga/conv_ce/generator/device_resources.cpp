@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 
+#include "core/base/index.h"
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
@@ -221,7 +222,7 @@ bool parts_widely(const Graph& graph, int64_t map) { return graph.node(map).cons
 int64_t errors_that_wait(const Graph& graph, int64_t map, int64_t reader) {
   const std::vector<int64_t>& readers = graph.node(map).consumers;
   if (!parts_widely(graph, map)) return readers.front() == reader ? std::ssize(readers) - 1 : 0;
-  const auto is_head = [&](int64_t node) { return graph.groups()[static_cast<size_t>(graph.node(node).group)].head == node; };
+  const auto is_head = [&](int64_t node) { return item(graph.groups(), graph.node(node).group).head == node; };
   const auto first = std::ranges::find_if(readers, is_head);
   if (*first != reader) return 1;
   return 1 + std::ranges::count_if(readers, [&](int64_t node) { return joins(graph.node(node)); });
@@ -274,7 +275,7 @@ MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, 
   };
   // The shorter ways wait for the longest: maps where they are joined, and errors where they part.
   if (const int64_t before = head.inputs[0]; before != kNetworkInput)
-    memories.before.assign(static_cast<size_t>(errors_that_wait(graph, before, group.head)), waiting(graph.node(before).output));
+    memories.before.assign(to_size(errors_that_wait(graph, before, group.head)), waiting(graph.node(before).output));
   for (const int64_t after : group.after) {
     const Node& node = graph.node(after);
     const int64_t before = node.inputs[0];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "fpga/common/generator/testbench_modules.h"
 #include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
@@ -19,7 +20,7 @@ constexpr uint32_t kTestRun = 7;
 // Of a register among what the host writes.
 size_t place_of(uint32_t offset) {
   const std::vector<xrt::RegisterWrite> writes = xrt::writes_of({});
-  return static_cast<size_t>(std::ranges::find(writes, offset, &xrt::RegisterWrite::offset) - writes.begin());
+  return to_size(std::ranges::find(writes, offset, &xrt::RegisterWrite::offset) - writes.begin());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 
 namespace millrace {
@@ -75,7 +76,7 @@ std::string aligned(const std::string& name, const std::string& from, const std:
       lanes, channels, in_offset, out_offset, bits, name, width, from, from, from, to, to, to);
 }
 
-size_t index_of(const DeviceDesign& design, const MapDesign& map) { return static_cast<size_t>(&map - design.maps.data()); }
+size_t index_of(const DeviceDesign& design, const MapDesign& map) { return to_size(&map - design.maps.data()); }
 
 // A port's stream under its reader's name, without the t of AXI.
 std::string from_port(const std::string& to, const std::string& port) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/fixed_convolution.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
@@ -15,7 +16,7 @@ namespace {
 using Map = std::vector<int16_t>;
 
 Map random_map(std::mt19937_64& random, int64_t elements, int bits) {
-  Map map(static_cast<size_t>(elements));
+  Map map(to_size(elements));
   for (int16_t& element : map)
     element = static_cast<int16_t>(static_cast<int64_t>(random() % (uint64_t{1} << bits)) - (int64_t{1} << (bits - 1)));
   return map;
@@ -88,7 +89,7 @@ class Runner {
       : design_(std::move(design)), random_(seed), given_(given), vectors_(vectors) {
     for (const ShardDesign& shard : design_.shards) {
       gradients_.emplace_back(shard.shape.weight_elements());
-      biases_.emplace_back(static_cast<size_t>(shard.biases()));
+      biases_.emplace_back(to_size(shard.biases()));
       gathered_.emplace_back(shard.layer_outputs);
     }
   }
@@ -140,7 +141,7 @@ class Runner {
     if (known == given_.end()) {
       map = random_map(random_, order.channels * order.height * order.width, bits);
     } else {
-      const auto count = static_cast<size_t>(order.beats() * order.lanes);
+      const auto count = to_size(order.beats() * order.lanes);
       MILLRACE_CHECK(input.beats.size() + count <= known->beats.size(), "{} is given {} elements, too few", name, known->beats.size());
       map = map_of_beats(order, std::span(known->beats).subspan(input.beats.size(), count));
     }
@@ -151,7 +152,7 @@ class Runner {
     append(stream(vectors_.outputs, name, design_.lanes).beats, beats, map);
   }
 
-  size_t place_of(const MapDesign& map) const { return static_cast<size_t>(&map - design_.maps.data()); }
+  size_t place_of(const MapDesign& map) const { return to_size(&map - design_.maps.data()); }
   const MapReader& reader_of(const MapDesign& map, const Station& station, size_t operand) const {
     return *std::ranges::find_if(
         map.readers, [&](const MapReader& reader) { return !reader.next && reader.station == station && reader.operand == operand; });
@@ -168,7 +169,7 @@ class Runner {
   void add_error(Trace& trace, const MapDesign& map, const ChannelRange& channels, const Map& error) const {
     Map& sum = trace.errors[place_of(map)];
     sum.resize(trace.maps[place_of(map)].size());
-    const auto begin = static_cast<size_t>((channels.begin - map.channels.begin) * map.height * map.width);
+    const auto begin = to_size((channels.begin - map.channels.begin) * map.height * map.width);
     for (size_t i = 0; i < error.size(); ++i) sum[begin + i] = static_cast<int16_t>(saturated(int64_t{sum[begin + i]} + error[i]));
   }
   void give_error(Trace& trace, const Station& station, const Map& error, size_t operand = 0) const {
@@ -221,7 +222,7 @@ class Runner {
     }
     accumulate_forward(s, own, shard.weight, accumulators, counters_);
     Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
-    if (shard.appends_sums()) sums = joined(before, sums, static_cast<size_t>(shard.outputs.begin * out_plane));
+    if (shard.appends_sums()) sums = joined(before, sums, to_size(shard.outputs.begin * out_plane));
     trace.inputs[station.index] = own;
     return sums;
   }
@@ -250,7 +251,7 @@ class Runner {
     else
       pooled = {normed, std::vector<int16_t>(normed.size())};
     if (!unit.dropout) return pooled.values;
-    return dropped_out(pooled.values, draws_of_test(unit, sample_ + 1), static_cast<size_t>(sample_), counters_);
+    return dropped_out(pooled.values, draws_of_test(unit, sample_ + 1), to_size(sample_), counters_);
   }
 
   void backward(Trace& trace) {
@@ -284,7 +285,7 @@ class Runner {
   // Errors of a unit's output become those of its sum.
   Map before_sum(const Trace& trace, size_t number, Map raw) {
     const ShardDesign& unit = design_.unit(number);
-    if (unit.dropout) raw = dropped_out(raw, draws_of_test(unit, sample_ + 1), static_cast<size_t>(sample_), counters_);
+    if (unit.dropout) raw = dropped_out(raw, draws_of_test(unit, sample_ + 1), to_size(sample_), counters_);
     // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
     if (unit.relu && !unit.window.average && !unit.response) raw = error_through_relu(trace.pooled[number].values, raw, unit.slope);
     raw = pooled_back(unit.window, unit.layer_outputs, raw, trace.pooled[number], counters_);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_maps.h"
 
@@ -57,7 +58,7 @@ class Builder {
 
   void close(const Open& section) {
     const auto at = std::ranges::find(nodes_.stations, section.station) - nodes_.stations.begin();
-    nodes_.output[static_cast<size_t>(at)] = section.node;
+    item(nodes_.output, at) = section.node;
   }
 
   void add(int64_t index) {
@@ -102,8 +103,8 @@ class Builder {
     tail.engine.input_lanes = tail.engine.output_lanes = design_.lanes;
     tail.lanes = design_.lanes;
     tail.formats = design_.shards.back().formats;
-    tail.scale.assign(static_cast<size_t>(map.channels), 1);
-    tail.bias.assign(static_cast<size_t>(map.channels), 0);
+    tail.scale.assign(to_size(map.channels), 1);
+    tail.bias.assign(to_size(map.channels), 0);
     tail.window = window_over(map.height, map.width);
     if (!fits(tail, map != node.input_shapes[0], node)) refuse_layer(tail.layer, "it follows a flattened map");
     take(tail, node);

@@ -54,7 +54,7 @@ double off_chip_seconds(const DeviceDesign& design, const Placement& placement, 
     if (shard.streams) bytes += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
   for (const OutsideFifo& fifo : outside_fifos(design)) bytes += fifo.bytes_per_sample();
   for (const Placement::Piece& piece : placement.on(design.index)) {
-    const Shard& planned = plan.shards[static_cast<size_t>(piece.shard)];
+    const Shard& planned = item(plan.shards, piece.shard);
     const auto built = std::ranges::find(design.shards, planned.layer, &ShardDesign::layer);
     if (built != design.shards.end() && !built->streams)
       bytes += off_chip_bytes_per_sample(planned, graph.node(graph.index_of(planned.layer)), plan.micro_batch);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/engine_period.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
@@ -18,13 +19,13 @@ constexpr double kPeriodStep = 0.005;
 
 // For the whole ring, so that neighbours' streams fit: of a plan that says no times, as wide as squares of lanes would be.
 int64_t lanes_by_multipliers(const Plan& plan, const Graph& graph) {
-  std::vector<int64_t> tile_multipliers(static_cast<size_t>(plan.devices())), planned(tile_multipliers.size());
+  std::vector<int64_t> tile_multipliers(to_size(plan.devices())), planned(tile_multipliers.size());
   for (const Shard& shard : plan.shards) {
     const std::optional<ConvolutionShape> shape = layer_shape(graph, graph.node(graph.index_of(shard.layer)));
     if (!shape) continue;
     for (const PhaseEngine& phase : shard.phases) {
-      tile_multipliers[static_cast<size_t>(shard.device)] += shape->kernel_h * shape->kernel_w;
-      planned[static_cast<size_t>(shard.device)] += phase.multipliers;
+      item(tile_multipliers, shard.device) += shape->kernel_h * shape->kernel_w;
+      item(planned, shard.device) += phase.multipliers;
     }
   }
   int64_t lanes = kMostStreamLanes;
@@ -72,7 +73,7 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
     const std::optional<ConvolutionShape> whole = layer_shape(graph, node);
     if (!whole) continue;
     for (const int64_t index : group.shards) {
-      const Shard& shard = plan.shards[static_cast<size_t>(index)];
+      const Shard& shard = item(plan.shards, index);
       const HeldChannels held = held_channels(shard, group, node, *whole, lanes);
       Engine engine{.device = shard.device, .whole = *whole, .held = {}, .after = {}, .owner = index == group.shards.back()};
       for (const std::string& name : group.after) engine.after.push_back(&graph.node(graph.index_of(name)));
@@ -89,9 +90,7 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
   return engines;
 }
 
-double board_clock(const Plan& plan, const Engine& engine) {
-  return planned_clock(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device);
-}
+double board_clock(const Plan& plan, const Engine& engine) { return planned_clock(plan, item(plan.cluster.devices, engine.device).device); }
 
 int64_t whole_cycles(double seconds, double clock) { return static_cast<int64_t>(std::floor(seconds * clock + kCycleRounding)); }
 
@@ -109,9 +108,9 @@ double stream_seconds(const Plan& plan, const Graph& graph, const std::vector<En
 
 // Whether every board has the slices for engines that keep this period.
 bool all_fit(const Plan& plan, const std::vector<Engine>& engines, int64_t lanes, double period) {
-  std::vector<double> slices(static_cast<size_t>(plan.devices()));
+  std::vector<double> slices(to_size(plan.devices()));
   for (const Engine& engine : engines) {
-    const auto device = static_cast<size_t>(engine.device);
+    const auto device = to_size(engine.device);
     const std::string& board = plan.cluster.devices[device].device;
     const double there = amount_of_board(plan, board, "dsp_device");
     if (there <= 0) continue;
@@ -153,7 +152,7 @@ bool has_clocks(const Plan& plan, const std::vector<Engine>& engines) {
   for (const Engine& engine : engines) {
     const bool clocked = board_clock(plan, engine) > 0;
     some = some || clocked;
-    if (!clocked && amount_of_board(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device, "dsp_device") > 0) return false;
+    if (!clocked && amount_of_board(plan, item(plan.cluster.devices, engine.device).device, "dsp_device") > 0) return false;
   }
   return some;
 }

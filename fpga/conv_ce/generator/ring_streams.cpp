@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_top.h"
@@ -149,7 +150,7 @@ class DeviceStreams {
   }
 
   const MapDesign& in_map(const Station& station, size_t operand = 0) const { return design_.input_of(station, operand); }
-  size_t index_of(const MapDesign& map) const { return static_cast<size_t>(&map - design_.maps.data()); }
+  size_t index_of(const MapDesign& map) const { return to_size(&map - design_.maps.data()); }
   size_t reader_of(const MapDesign& map, const Station& station, size_t operand) const {
     for (size_t r = 0; r < map.readers.size(); ++r)
       if (!map.readers[r].next && map.readers[r].station == station && map.readers[r].operand == operand) return r;

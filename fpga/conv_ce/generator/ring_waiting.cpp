@@ -45,7 +45,7 @@ RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
   RingWaiting found{.seconds = built.period};
   const auto held = std::ranges::max_element(built.samples_held);
   if (found.seconds <= kWaitsForNothing * engines_seconds(designs) || held == built.samples_held.end() || *held <= 0) return found;
-  const auto queue = static_cast<size_t>(held - built.samples_held.begin());
+  const auto queue = to_size(held - built.samples_held.begin());
   found.waits = place_of(ring.memories[queue], easy_times(ring, designs).peak_rows[queue]);
   return found;
 }

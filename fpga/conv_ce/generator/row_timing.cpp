@@ -456,7 +456,7 @@ class RowWalk {
 
   // What an event of a run that is over waited for.
   Moment cause_of(int64_t kind, int64_t unit) {
-    const auto entity = static_cast<size_t>(kind / 2);
+    const auto entity = to_size(kind / 2);
     Moment latest;
     if (entity >= streams_.size()) {
       const size_t stage = entity - streams_.size();
@@ -484,26 +484,26 @@ class RowWalk {
     for (const Stage& stage : stages_) found.stands_still = found.stands_still || !stage.events.all();
     if (found.stands_still) return found;
     // The last event of a sample.
-    std::vector<Moment> done(static_cast<size_t>(how_.samples));
+    std::vector<Moment> done(to_size(how_.samples));
     const auto take = [&](const std::vector<double>& ends, int64_t kind) {
       const int64_t per_sample = std::ssize(ends) / how_.samples;
       if (per_sample == 0) return;
       for (int64_t sample = 0; sample < how_.samples; ++sample) {
         const int64_t last = (sample + 1) * per_sample - 1;
-        Moment& own = done[static_cast<size_t>(sample)];
-        if (const double at = ends[static_cast<size_t>(last)]; at > own.at) own = {at, kind, last, -1};
+        Moment& own = fast_item(done, sample);
+        if (const double at = fast_item(ends, last); at > own.at) own = {at, kind, last, -1};
       }
     };
     for (size_t i = 0; i < streams_.size(); ++i) take(streams_[i].events.ends, begin_of(i) + 1);
     const int64_t half = how_.samples / 2;
-    found.period = (done.back().at - done[static_cast<size_t>(how_.samples - 1 - half)].at) / static_cast<double>(half);
+    found.period = (done.back().at - fast_item(done, how_.samples - 1 - half).at) / static_cast<double>(half);
     // Back along what each event waited for.
-    const double from = done[static_cast<size_t>(how_.samples - 1 - half)].at;
+    const double from = fast_item(done, how_.samples - 1 - half).at;
     for (Moment at = done.back(); at.from >= 0 && at.at > from;) {
       const Moment why = cause_of(at.from, at.unit);
-      if (why.queue >= 0 && queues_[static_cast<size_t>(why.queue)].waits) {
-        const RowQueue& queue = queues_[static_cast<size_t>(why.queue)];
-        found.samples_held[static_cast<size_t>(why.queue)] += queue.rows / static_cast<double>(streams_[queue.in].blocks.rows);
+      if (why.queue >= 0 && fast_item(queues_, why.queue).waits) {
+        const RowQueue& queue = fast_item(queues_, why.queue);
+        fast_item(found.samples_held, why.queue) += queue.rows / static_cast<double>(streams_[queue.in].blocks.rows);
       }
       at = why;
     }

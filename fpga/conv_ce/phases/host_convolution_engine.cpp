@@ -1,6 +1,7 @@
 // The functional model on the calling thread.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 
 namespace millrace {
@@ -10,7 +11,7 @@ namespace {
 class HostGradientSum final : public GradientSum {
  public:
   HostGradientSum(const ConvolutionShape& shape, bool bias, ArithmeticCounters& counters)
-      : weight_(shape.weight_elements()), bias_(bias ? static_cast<size_t>(shape.outputs) : 0), counters_(counters) {}
+      : weight_(shape.weight_elements()), bias_(bias ? to_size(shape.outputs) : 0), counters_(counters) {}
 
   void set(std::span<const int32_t> weight, std::span<const int32_t> bias) override {
     weight_.assign(weight.begin(), weight.end());

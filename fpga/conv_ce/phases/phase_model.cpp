@@ -1,5 +1,6 @@
 #include "fpga/conv_ce/phases/phase_model.h"
 
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/device/optimizer_math.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
@@ -15,7 +16,7 @@ constexpr uint64_t kElementsPerStep = uint64_t{1} << 40;
 
 template <typename T>
 std::span<T> sample_of(std::span<T> all, int64_t sample, size_t elements) {
-  return all.subspan(static_cast<size_t>(sample) * elements, elements);
+  return all.subspan(to_size(sample) * elements, elements);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/device.h"
 #include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
@@ -27,8 +28,8 @@ struct PhaseShape {
   int shift = 0;  // from an accumulator to what leaves; of PG unused
   bool operator==(const PhaseShape&) const = default;
 
-  size_t input_elements() const { return convolution.input_elements() * static_cast<size_t>(samples); }
-  size_t output_elements() const { return convolution.output_elements() * static_cast<size_t>(samples); }
+  size_t input_elements() const { return convolution.input_elements() * to_size(samples); }
+  size_t output_elements() const { return convolution.output_elements() * to_size(samples); }
 };
 
 struct ForwardData {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -20,8 +21,7 @@ void for_each_element(const BeatOrder& order, Visit visit) {
           for (int64_t lane = 0; lane < order.lanes; ++lane) {
             const int64_t channel = group * order.lanes + lane;
             if (channel < order.channels)
-              visit(static_cast<size_t>(beat * order.lanes + lane),
-                    static_cast<size_t>((channel * order.height + r) * order.width + column));
+              visit(to_size(beat * order.lanes + lane), to_size((channel * order.height + r) * order.width + column));
           }
     row += rows;
   }
@@ -33,12 +33,12 @@ size_t parameter_place(const EngineParallelism& engine, const ConvolutionShape& 
   const int64_t sweep = output / engine.output_lanes * engine.input_sweeps(shape.inputs) + input / engine.input_lanes;
   const int64_t tile = output % engine.output_lanes * engine.input_lanes + input % engine.input_lanes;
   const int64_t word = sweep * engine.load_words() + tile / engine.kernels_per_word;
-  return static_cast<size_t>((word * engine.kernels_per_word + tile % engine.kernels_per_word) * engine.taps() + tap);
+  return to_size((word * engine.kernels_per_word + tile % engine.kernels_per_word) * engine.taps() + tap);
 }
 
 size_t parameter_elements(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return static_cast<size_t>(engine.groups_of_outputs(shape.outputs) * engine.input_sweeps(shape.inputs) * engine.load_words() *
-                             engine.kernels_per_word * engine.taps());
+  return to_size(engine.groups_of_outputs(shape.outputs) * engine.input_sweeps(shape.inputs) * engine.load_words() *
+                 engine.kernels_per_word * engine.taps());
 }
 
 std::vector<int16_t> parameter_words(const EngineParallelism& engine, const ConvolutionShape& shape, std::span<const int16_t> weight) {
@@ -63,14 +63,14 @@ std::vector<int32_t> gradients_of_words(const EngineParallelism& engine, const C
 
 std::vector<int16_t> beats_of_map(const BeatOrder& order, std::span<const int16_t> map) {
   MILLRACE_CHECK(static_cast<int64_t>(map.size()) == order.channels * order.height * order.width, "{} elements", map.size());
-  std::vector<int16_t> beats(static_cast<size_t>(order.beats() * order.lanes));
+  std::vector<int16_t> beats(to_size(order.beats() * order.lanes));
   for_each_element(order, [&](size_t place, size_t index) { beats[place] = map[index]; });
   return beats;
 }
 
 std::vector<int16_t> map_of_beats(const BeatOrder& order, std::span<const int16_t> beats) {
   MILLRACE_CHECK(static_cast<int64_t>(beats.size()) == order.beats() * order.lanes, "{} elements in {} beats", beats.size(), order.beats());
-  std::vector<int16_t> map(static_cast<size_t>(order.channels * order.height * order.width));
+  std::vector<int16_t> map(to_size(order.channels * order.height * order.width));
   for_each_element(order, [&](size_t place, size_t index) { map[index] = beats[place]; });
   return map;
 }

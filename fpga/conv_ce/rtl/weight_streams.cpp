@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
 namespace millrace {
@@ -61,9 +62,8 @@ std::vector<int16_t> parameter_words_of_error_back(const EngineParallelism& engi
                                                    std::span<const int16_t> words) {
   MILLRACE_CHECK(words.size() == parameter_elements(engine, shape) && shape.groups == 1, "{} elements of {}, in {} channel groups",
                  words.size(), parameter_elements(engine, shape), shape.groups);
-  const auto sweep = static_cast<size_t>(engine.load_words() * engine.kernels_per_word * engine.taps());
-  const auto inputs = static_cast<size_t>(engine.input_sweeps(shape.inputs)),
-             outputs = static_cast<size_t>(engine.groups_of_outputs(shape.outputs));
+  const auto sweep = to_size(engine.load_words() * engine.kernels_per_word * engine.taps());
+  const auto inputs = to_size(engine.input_sweeps(shape.inputs)), outputs = to_size(engine.groups_of_outputs(shape.outputs));
   std::vector<int16_t> ordered;
   ordered.reserve(words.size());
   for (size_t input = 0; input < inputs; ++input)

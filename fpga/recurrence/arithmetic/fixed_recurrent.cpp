@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -27,8 +28,8 @@ int64_t product(const int16_t* weights, const int16_t* values, int64_t count) {
 int64_t traced_sums(const FixedRecurrent& layer) { return layer.gates() + (layer.cell == CellKind::kGru ? 1 : 0); }
 
 void start(const FixedRecurrent& layer, int64_t vectors, RecurrentTrace& trace) {
-  const auto units = static_cast<size_t>(vectors * layer.hidden);
-  trace.sums.assign(units * static_cast<size_t>(traced_sums(layer)), 0);
+  const auto units = to_size(vectors * layer.hidden);
+  trace.sums.assign(units * to_size(traced_sums(layer)), 0);
   trace.cells.assign(layer.cell == CellKind::kLstm ? units : 0, 0);
   trace.units.assign(layer.projection > 0 ? units : 0, 0);
 }
@@ -40,8 +41,8 @@ void note(const FixedRecurrent& layer, int64_t place, std::span<const int64_t> s
   int16_t* to = trace.sums.data() + place * traced_sums(layer);
   for (const int64_t sum : sums) *to++ = cell_sum(sum, shift, counted_already);
   if (layer.cell == CellKind::kGru) *to = cell_sum(hidden_sum, shift, counted_already);
-  if (cell != nullptr) trace.cells[static_cast<size_t>(place)] = *cell;
-  if (layer.projection > 0) trace.units[static_cast<size_t>(place)] = output;
+  if (cell != nullptr) fast_item(trace.cells, place) = *cell;
+  if (layer.projection > 0) fast_item(trace.units, place) = output;
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const Real
                       .hidden_bias = {},
                       .projection_weight = {}};
   const int64_t gates = made.gates(), features = made.features();
-  const auto rows = static_cast<size_t>(made.rows());
+  const auto rows = to_size(made.rows());
   const auto expect = [](std::span<const float> values, size_t count) {
     MILLRACE_CHECK(values.size() == count, "{} values, expected {}", values.size(), count);
   };
@@ -74,9 +75,9 @@ FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const Real
   expect(parameters.projection, static_cast<size_t>(cell.projection * cell.hidden));
   for (int64_t unit = 0; unit < cell.hidden; ++unit)
     for (int64_t gate = 0; gate < gates; ++gate) {
-      const auto row = static_cast<size_t>(gate * cell.hidden + unit);
+      const auto row = to_size(gate * cell.hidden + unit);
       const auto take = [&](std::span<const float> from, int64_t columns, int fraction, std::vector<int16_t>& to) {
-        for (const float value : from.subspan(row * static_cast<size_t>(columns), static_cast<size_t>(columns)))
+        for (const float value : from.subspan(row * to_size(columns), to_size(columns)))
           to.push_back(quantized(value, {fraction}, counters));
       };
       take(parameters.input_weight, inputs, formats.weight, made.input_weight);
@@ -91,12 +92,12 @@ FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const Real
 }
 
 RecurrentState zero_state(const FixedRecurrent& layer, int64_t streams) {
-  return {std::vector<int16_t>(static_cast<size_t>(streams * layer.features())),
-          std::vector<int32_t>(layer.cell == CellKind::kLstm ? static_cast<size_t>(streams * layer.hidden) : 0)};
+  return {std::vector<int16_t>(to_size(streams * layer.features())),
+          std::vector<int32_t>(layer.cell == CellKind::kLstm ? to_size(streams * layer.hidden) : 0)};
 }
 
 int64_t RecurrentRun::valid_steps(int64_t stream) const {
-  return lengths.empty() ? steps : std::clamp<int64_t>(lengths[static_cast<size_t>(stream)] - first_step, 0, steps);
+  return lengths.empty() ? steps : std::clamp<int64_t>(fast_item(lengths, stream) - first_step, 0, steps);
 }
 
 int16_t unit_step(const FixedRecurrent& layer, std::span<const int64_t> sums, int64_t hidden_sum, int32_t* cell, int16_t hidden,
@@ -126,9 +127,9 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
   MILLRACE_CHECK(x.size() == static_cast<size_t>(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
   MILLRACE_CHECK(run.sums.empty() || run.sums.size() == static_cast<size_t>(run.streams * run.steps * layer.rows()), "{} sums",
                  run.sums.size());
-  std::vector<int16_t> output(static_cast<size_t>(run.streams * run.steps * features));
-  std::vector<int16_t> units(static_cast<size_t>(layer.hidden));
-  std::vector<int64_t> sums(static_cast<size_t>(gates));
+  std::vector<int16_t> output(to_size(run.streams * run.steps * features));
+  std::vector<int16_t> units(to_size(layer.hidden));
+  std::vector<int64_t> sums(to_size(gates));
   const int64_t vectors = run.streams * run.steps;
   if (trace != nullptr) start(layer, vectors, *trace);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
@@ -139,18 +140,18 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
         int64_t hidden_sum = 0;
         for (int64_t gate = 0; gate < gates; ++gate) {
           const int64_t row = unit * gates + gate;
-          int64_t& sum = sums[static_cast<size_t>(gate)];
-          sum = layer.bias[static_cast<size_t>(row)] +
+          int64_t& sum = fast_item(sums, gate);
+          sum = fast_item(layer.bias, row) +
                 product(layer.input_weight.data() + row * layer.inputs, x.data() + vector * layer.inputs, layer.inputs);
-          if (!run.sums.empty()) sum += run.sums[static_cast<size_t>(vector * layer.rows() + row)];
+          if (!run.sums.empty()) sum += fast_item(run.sums, vector * layer.rows() + row);
           const int64_t of_state = product(layer.hidden_weight.data() + row * features, h, features);
           const bool apart = layer.cell == CellKind::kGru && gate == 2;
-          (apart ? hidden_sum : sum) += of_state + (apart ? layer.hidden_bias[static_cast<size_t>(unit)] : 0);
+          (apart ? hidden_sum : sum) += of_state + (apart ? fast_item(layer.hidden_bias, unit) : 0);
         }
-        int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * layer.hidden + unit)];
+        int32_t* cell = state.cell.empty() ? nullptr : &fast_item(state.cell, stream * layer.hidden + unit);
         const int16_t before = layer.projection > 0 ? int16_t{0} : h[unit];
-        units[static_cast<size_t>(unit)] = unit_step(layer, sums, hidden_sum, cell, before, counters);
-        if (trace != nullptr) note(layer, vector * layer.hidden + unit, sums, hidden_sum, cell, units[static_cast<size_t>(unit)], *trace);
+        fast_item(units, unit) = unit_step(layer, sums, hidden_sum, cell, before, counters);
+        if (trace != nullptr) note(layer, vector * layer.hidden + unit, sums, hidden_sum, cell, fast_item(units, unit), *trace);
       }
       if (layer.projection > 0) {
         for (int64_t feature = 0; feature < features; ++feature)

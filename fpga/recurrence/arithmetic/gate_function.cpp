@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -22,7 +23,7 @@ int32_t plan_of(int32_t a) {
 }
 
 int32_t table_of(int32_t a) {
-  const auto place = static_cast<size_t>(a >> 3);
+  const auto place = to_size(a >> 3);
   return place < sigmoid_table().size() ? sigmoid_table()[place] : kBeyondTable;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "fpga/common/generator/memory_images.h"
 #include "fpga/common/generator/testbench_modules.h"
 #include "fpga/common/generator/text_template.h"
@@ -80,9 +81,9 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   RecurrentCounters counters;
   BlockedTraffic traffic;
   for (int64_t batch = 0; batch < vectors.batches; ++batch) {
-    const auto x = std::span(vectors.x).subspan(static_cast<size_t>(batch * batch_inputs), static_cast<size_t>(batch_inputs));
+    const auto x = std::span(vectors.x).subspan(to_size(batch * batch_inputs), to_size(batch_inputs));
     RecurrentRun run = vectors.run;
-    run.sums = std::span(vectors.sums).subspan(static_cast<size_t>(batch * batch_sums), static_cast<size_t>(batch_sums));
+    run.sums = std::span(vectors.sums).subspan(to_size(batch * batch_sums), to_size(batch_sums));
     const std::vector<int16_t> chunks = config.sums_arrive ? sum_words_of(config, layer, run.sums) : input_chunks_of(config, layer, x);
     inputs.insert(inputs.end(), chunks.begin(), chunks.end());
     RecurrentState state = zero_state(layer, config.streams);
@@ -92,7 +93,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
       states.insert(states.end(), h.begin() + row * layer.features(), h.begin() + (row + 1) * layer.features());
     }
   }
-  image.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(image.words.size()), kPageWords)));
+  image.words.resize(to_size(rounded_up(static_cast<int64_t>(image.words.size()), kPageWords)));
   std::vector<int16_t> lengths;
   for (int64_t stream = 0; stream < config.streams; ++stream) lengths.push_back(static_cast<int16_t>(vectors.run.valid_steps(stream)));
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -30,8 +31,8 @@ class Engine {
       block_first_.push_back(block_first_.empty() ? 0 : block_first_.back() + last_chunks_), last_chunks_ = block.columns.chunks;
     for (int64_t vector = 0; vector < config.vectors() && !run.sums.empty(); ++vector)
       for (int64_t row = 0; row < layer.rows(); ++row)
-        store_[static_cast<size_t>(vector * layer.rows() + row)].add(
-            run.sums[static_cast<size_t>((vector % run.streams * run.steps + vector / run.streams) * layer.rows() + row)]);
+        fast_item(store_, vector * layer.rows() + row)
+            .add(fast_item(run.sums, (vector % run.streams * run.steps + vector / run.streams) * layer.rows() + row));
     pinned_words_.assign(image.words.begin() + image.pinned.first, image.words.begin() + image.pinned.first + image.pinned.words);
   }
 
@@ -60,8 +61,8 @@ class Engine {
   void do_job(const BlockJob& job) {
     std::vector<Part> parts;
     for (int64_t block = job.first_block; block < job.first_block + job.blocks; ++block) {
-      const auto at = static_cast<size_t>(block);
-      std::vector<int16_t>& slot = slots_[static_cast<size_t>(loads_++ % config_.slots)];
+      const auto at = to_size(block);
+      std::vector<int16_t>& slot = fast_item(slots_, loads_++ % config_.slots);
       const ImageBlock& from = image_.blocks[at];
       slot.assign(image_.words.begin() + from.first, image_.words.begin() + from.first + from.words);
       traffic_.weight_words += from.words;
@@ -105,8 +106,7 @@ class Engine {
             sum += int32_t{*weights++} * (at + column < all ? int32_t{values[at + column]} : 0);
           const int64_t row = group * config_.row_lanes + lane;
           const bool apart = layer_.cell == CellKind::kGru && !of_x && row % gates == 2;
-          (apart ? side_[static_cast<size_t>(vector * layer_.hidden + row / gates)]
-                 : store_[static_cast<size_t>(vector * config_.shape.rows() + row)])
+          (apart ? fast_item(side_, vector * layer_.hidden + row / gates) : fast_item(store_, vector * config_.shape.rows() + row))
               .add(sum);
         }
       }
@@ -128,18 +128,16 @@ class Engine {
       };
       for (int64_t gate = 0; gate < gates; ++gate) {
         const int64_t row = unit * gates + gate;
-        sums[static_cast<size_t>(gate)] =
-            bounded(store_[static_cast<size_t>(vector * config_.shape.rows() + row)], layer_.bias[static_cast<size_t>(row)]);
+        fast_item(sums, gate) = bounded(fast_item(store_, vector * config_.shape.rows() + row), fast_item(layer_.bias, row));
       }
       const bool gru = layer_.cell == CellKind::kGru;
-      const int64_t hidden_sum =
-          gru ? bounded(side_[static_cast<size_t>(vector * layer_.hidden + unit)], layer_.hidden_bias[static_cast<size_t>(unit)]) : 0;
-      const auto place = static_cast<size_t>(stream * layer_.hidden + unit);
+      const int64_t hidden_sum = gru ? bounded(fast_item(side_, vector * layer_.hidden + unit), fast_item(layer_.hidden_bias, unit)) : 0;
+      const auto place = to_size(stream * layer_.hidden + unit);
       int32_t* cell = state_.cell.empty() ? nullptr : &state_.cell[place];
       const bool projects = layer_.projection > 0;
       const int16_t h = unit_step(layer_, sums, hidden_sum, cell, projects ? int16_t{0} : state_.hidden[place], counters_);
       if (projects) {
-        units_[static_cast<size_t>(unit)] = h;
+        fast_item(units_, unit) = h;
       } else {
         leave(stream, step, unit, h);
       }
@@ -152,15 +150,14 @@ class Engine {
     for (int64_t feature = 0; feature < layer_.features(); ++feature) {
       Sum sum;
       for (int64_t unit = 0; unit < layer_.hidden; ++unit)
-        sum.add(int32_t{layer_.projection_weight[static_cast<size_t>(feature * layer_.hidden + unit)]} *
-                int32_t{units_[static_cast<size_t>(unit)]});
+        sum.add(int32_t{fast_item(layer_.projection_weight, feature * layer_.hidden + unit)} * int32_t{fast_item(units_, unit)});
       leave(stream, step, feature, cell_sum(sum.exact, layer_.projection_shift(), counters_.outputs));
     }
   }
 
   void leave(int64_t stream, int64_t step, int64_t feature, int16_t h) {
-    next_[static_cast<size_t>(stream * layer_.features() + feature)] = h;
-    output_[static_cast<size_t>((stream * run_.steps + step) * layer_.features() + feature)] = h;
+    fast_item(next_, stream * layer_.features() + feature) = h;
+    fast_item(output_, (stream * run_.steps + step) * layer_.features() + feature) = h;
   }
 
   const SbeConfig& config_;
@@ -190,7 +187,7 @@ std::vector<BlockJob> jobs_of(const SbeConfig& config) {
   const int64_t vectors = config.vectors();
   int64_t at = 0;
   const auto all = static_cast<int64_t>(blocks.size());
-  for (; at < all && blocks[static_cast<size_t>(at)].hidden == 0; ++at) jobs.push_back({at, 1, 0, vectors, false, false});
+  for (; at < all && fast_item(blocks, at).hidden == 0; ++at) jobs.push_back({at, 1, 0, vectors, false, false});
   const int64_t hidden = all - at;
   const bool pinned = config.pinned != Pinned::kNone;
   if (pinned || hidden <= std::max<int64_t>(2, config.slots - 1)) {

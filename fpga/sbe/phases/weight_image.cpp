@@ -1,6 +1,7 @@
 #include "fpga/sbe/phases/weight_image.h"
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -22,10 +23,10 @@ WeightImage weight_image(const SbeConfig& config, const FixedRecurrent& layer) {
     const int64_t at = (of_x ? chunk : chunk - inputs) * columns + column;
     const int64_t all = of_x ? layer.inputs : layer.features();
     if (at >= all) return 0;
-    return (of_x ? layer.input_weight : layer.hidden_weight)[static_cast<size_t>(row * all + at)];
+    return fast_item(of_x ? layer.input_weight : layer.hidden_weight, row * all + at);
   };
   const auto add = [&](int64_t first_chunk, ColumnBlock block) {
-    image.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(image.words.size()), kPageWords)));
+    image.words.resize(to_size(rounded_up(static_cast<int64_t>(image.words.size()), kPageWords)));
     const auto begin = static_cast<int64_t>(image.words.size());
     for (int64_t group = 0; group < config.groups(); ++group)
       for (int64_t chunk = first_chunk; chunk < first_chunk + block.chunks; ++chunk)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/index.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 #include "fpga/sbe/rtl/engine_hardware.h"
 
@@ -33,7 +34,7 @@ class Walk {
       const int64_t stream = vector % c_.streams;
       const bool ends = chunks.first_hidden + chunks.of_hidden == c_.hidden_chunks();
       for (int64_t group = 0; group < groups; ++group) {
-        if (loads_sums && visits <= 2) clock_ = std::max(clock_, last_[static_cast<size_t>(visits - 1)] + kStoreCycles);
+        if (loads_sums && visits <= 2) clock_ = std::max(clock_, fast_item(last_, visits - 1) + kStoreCycles);
         if (c_.sums_arrive) wait_for_sums(vector * groups + group, group);
         visit(chunks, stream, ends, group);
       }
@@ -45,8 +46,8 @@ class Walk {
  private:
   // They come ahead of the walk, a word of the tail's units a cycle, into places whose sums of the batch before have left.
   void wait_for_sums(int64_t place, int64_t group) {
-    left_.resize(static_cast<size_t>(c_.vectors() * c_.groups()));
-    sums_ = std::max(sums_, left_[static_cast<size_t>(place)]) + divided_up(rows_of_group(c_, group) / c_.shape.gates, c_.tail_units);
+    left_.resize(to_size(c_.vectors() * c_.groups()));
+    sums_ = std::max(sums_, fast_item(left_, place)) + divided_up(rows_of_group(c_, group) / c_.shape.gates, c_.tail_units);
     clock_ = std::max(clock_, sums_ + kSumCycles);
     sum_place_ = place;
   }
@@ -55,23 +56,21 @@ class Walk {
     clock_ += chunks.of_x;
     for (int64_t i = 0; i < chunks.of_hidden; ++i) {
       const int64_t unit = (chunks.first_hidden + i + 1) * c_.columns - 1;
-      clock_ = std::max(clock_, ready_[static_cast<size_t>(stream * c_.shape.features() + std::min(unit, c_.shape.features() - 1))]);
+      clock_ = std::max(clock_, fast_item(ready_, stream * c_.shape.features() + std::min(unit, c_.shape.features() - 1)));
       if (ends && i + 1 == chunks.of_hidden) clock_ = std::max(clock_, tail_free_);
       ++clock_;
     }
     last_ = {clock_ - 1, last_[0]};
-    if (c_.sums_arrive) left_[static_cast<size_t>(sum_place_)] = clock_ + kSumsLeave;
+    if (c_.sums_arrive) fast_item(left_, sum_place_) = clock_ + kSumsLeave;
     if (!ends) return;
     const int64_t units = rows_of_group(c_, group) / c_.shape.gates;
     tail_free_ = clock_ - 1 + divided_up(units, c_.tail_units);
     if (c_.shape.projection > 0) {
       const int64_t all = clock_ + kBuiltLatency + (units - 1) / c_.tail_units + kProjectionLatency;
-      for (int64_t feature = 0; feature < c_.shape.projection; ++feature)
-        next_[static_cast<size_t>(feature)] = all + feature / c_.tail_units;
+      for (int64_t feature = 0; feature < c_.shape.projection; ++feature) fast_item(next_, feature) = all + feature / c_.tail_units;
       return;
     }
-    for (int64_t i = 0; i < units; ++i)
-      next_[static_cast<size_t>(group * c_.units_per_group() + i)] = clock_ + kBuiltLatency + i / c_.tail_units;
+    for (int64_t i = 0; i < units; ++i) fast_item(next_, group * c_.units_per_group() + i) = clock_ + kBuiltLatency + i / c_.tail_units;
   }
 
   const SbeConfig& c_;
@@ -91,7 +90,7 @@ BuiltCycles built_cycles(const SbeConfig& config, int64_t memory_latency) {
   const auto beats = [&](const ColumnBlock& block) {
     return divided_up(block.chunks * config.columns * config.shape.rows(), config.words_per_cycle);
   };
-  std::vector<int64_t> slot_free(static_cast<size_t>(config.slots), -kAskCycles - memory_latency);
+  std::vector<int64_t> slot_free(to_size(config.slots), -kAskCycles - memory_latency);
   Walk walk(config);
   int64_t bus = 0, array = 0, inputs = 0, warm = 0;
   std::array<int64_t, 2> input_free{};
@@ -104,7 +103,7 @@ BuiltCycles built_cycles(const SbeConfig& config, int64_t memory_latency) {
       Walk::Chunks chunks;
       std::vector<size_t> used;
       for (int64_t i = job.first_block; i < job.first_block + job.blocks; ++i) {
-        const ColumnBlock& block = blocks[static_cast<size_t>(i)];
+        const ColumnBlock& block = fast_item(blocks, i);
         bus = std::max(bus, slot_free[slot] + kAskCycles + memory_latency) + beats(block);
         ready = std::max(ready, bus);
         used.push_back(slot);
@@ -118,7 +117,7 @@ BuiltCycles built_cycles(const SbeConfig& config, int64_t memory_latency) {
       }
       // Chunks of h in the blocks before, where each block is a job of its own.
       if (job.walks)
-        for (int64_t i = 0; i < job.first_block; ++i) chunks.first_hidden += blocks[static_cast<size_t>(i)].hidden;
+        for (int64_t i = 0; i < job.first_block; ++i) chunks.first_hidden += fast_item(blocks, i).hidden;
       // The walk's inputs come once for all its steps.
       if (chunks.of_x > 0 && !walk_has_inputs) {
         inputs = std::max(inputs, input_free[input_slot]) + kInputSlotCycles + config.vectors() * chunks.of_x;

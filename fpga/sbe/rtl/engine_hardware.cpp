@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 
@@ -168,10 +169,9 @@ SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, co
   const auto all = static_cast<int64_t>(blocks.size());
   s.walk_parts = s.walk_pinned ? 1 : all - s.input_jobs;
   s.walk_last_chunks = s.walk_pinned ? pinned_chunks(config) : blocks.back().chunks;
-  s.lead = config.pinned == Pinned::kAll ? config.input_chunks()
-           : config.pinned == Pinned::kHidden
-               ? 0
-               : blocks[static_cast<size_t>(s.input_jobs)].chunks - blocks[static_cast<size_t>(s.input_jobs)].hidden;
+  s.lead = config.pinned == Pinned::kAll      ? config.input_chunks()
+           : config.pinned == Pinned::kHidden ? 0
+                                              : item(blocks, s.input_jobs).chunks - item(blocks, s.input_jobs).hidden;
   s.resident = jobs.back().vectors == vectors && static_cast<int64_t>(jobs.size()) == s.input_jobs + 1;
   s.units = config.shape.features();
   s.state_units = config.streams * s.units;
@@ -213,7 +213,7 @@ std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurre
     for (int64_t vector = 0; vector < config.vectors(); ++vector)
       for (int64_t at = first * config.columns; at < (first + count) * config.columns; ++at) {
         const int64_t row = vector % config.streams * config.steps + vector / config.streams;
-        chunks.push_back(at < layer.inputs ? x[static_cast<size_t>(row * layer.inputs + at)] : int16_t{0});
+        chunks.push_back(at < layer.inputs ? item(x, row * layer.inputs + at) : int16_t{0});
       }
   };
   if (config.pinned == Pinned::kAll) add(0, config.input_chunks());
@@ -229,7 +229,7 @@ std::vector<int16_t> sum_words_of(const SbeConfig& config, const FixedRecurrent&
   std::vector<int16_t> words;
   for (int64_t vector = 0; vector < config.vectors(); ++vector) {
     const int64_t place = vector % config.streams * config.steps + vector / config.streams;
-    for (const int32_t sum : sums.subspan(static_cast<size_t>(place * layer.rows()), static_cast<size_t>(layer.rows()))) {
+    for (const int32_t sum : sums.subspan(to_size(place * layer.rows()), to_size(layer.rows()))) {
       words.push_back(static_cast<int16_t>(sum));
       words.push_back(static_cast<int16_t>(sum >> 16));
     }
@@ -242,7 +242,7 @@ std::vector<int16_t> projection_words(const SbeConfig& config, const FixedRecurr
   for (int64_t first = 0; first < layer.hidden; first += config.tail_units)
     for (int64_t feature = 0; feature < layer.projection; ++feature)
       for (int64_t unit = first; unit < first + config.tail_units; ++unit)
-        words.push_back(layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]);
+        words.push_back(item(layer.projection_weight, feature * layer.hidden + unit));
   return words;
 }
 
@@ -250,8 +250,8 @@ std::vector<int32_t> bias_words(const FixedRecurrent& layer) {
   std::vector<int32_t> words;
   const int64_t gates = layer.gates();
   for (int64_t unit = 0; unit < layer.hidden; ++unit) {
-    for (int64_t gate = 0; gate < gates; ++gate) words.push_back(layer.bias[static_cast<size_t>(unit * gates + gate)]);
-    if (!layer.hidden_bias.empty()) words.push_back(layer.hidden_bias[static_cast<size_t>(unit)]);
+    for (int64_t gate = 0; gate < gates; ++gate) words.push_back(item(layer.bias, unit * gates + gate));
+    if (!layer.hidden_bias.empty()) words.push_back(item(layer.hidden_bias, unit));
   }
   return words;
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace::xrt {
 
@@ -51,7 +52,7 @@ class Engine final : public XrtConvolutionEngine {
     const size_t inputs = phase.convolution.input_elements(), outputs = phase.convolution.output_elements();
     return in_pieces(phase, inputs, outputs, counters, [&](const PhaseShape& piece, size_t sample) {
       PhaseRegisters registers = registers_of(PhaseCode::kForward, piece, flags, ++run_);
-      const auto samples = static_cast<size_t>(piece.samples);
+      const auto samples = to_size(piece.samples);
       const size_t source = source_with(bytes_of(data.input.subspan(sample * inputs, samples * inputs)));
       registers.pointers[kSource] = sources_[source].buffer;
       if (!data.before.empty())
@@ -71,7 +72,7 @@ class Engine final : public XrtConvolutionEngine {
     PhaseCounters both;
     std::vector<int16_t> result = in_pieces(phase, outputs, inputs, both, [&](const PhaseShape& piece, size_t sample) {
       PhaseRegisters registers = registers_of(PhaseCode::kErrorBack, piece, 0, ++run_);
-      const auto samples = static_cast<size_t>(piece.samples);
+      const auto samples = to_size(piece.samples);
       registers.pointers[kSource] = sources_[source_with(bytes_of(output_error.subspan(sample * outputs, samples * outputs)))].buffer;
       registers.pointers[kParameters] = parameter.elements.buffer;
       return registers;
@@ -141,7 +142,7 @@ class Engine final : public XrtConvolutionEngine {
   // `registers_for` sends what a piece needs; its result is fetched while the next one is computed.
   template <typename Function>
   std::vector<int16_t> in_pieces(const PhaseShape& phase, size_t in, size_t out, PhaseCounters& counters, Function&& registers_for) {
-    std::vector<int16_t> result(out * static_cast<size_t>(phase.samples));
+    std::vector<int16_t> result(out * to_size(phase.samples));
     const int64_t step = samples_of_a_piece(sizeof(int16_t) * (in + out));
     struct Piece {
       Held* slot;
@@ -163,9 +164,9 @@ class Engine final : public XrtConvolutionEngine {
     for (int64_t sample = 0; sample < phase.samples; sample += step) {
       PhaseShape part = phase;
       part.samples = std::min(step, phase.samples - sample);
-      PhaseRegisters registers = registers_for(part, static_cast<size_t>(sample));
+      PhaseRegisters registers = registers_for(part, to_size(sample));
       Held& slot = results_[next_result_ = (next_result_ + 1) % results_.size()];
-      const auto place = std::span(result).subspan(static_cast<size_t>(sample) * out, static_cast<size_t>(part.samples) * out);
+      const auto place = std::span(result).subspan(to_size(sample) * out, to_size(part.samples) * out);
       make_room(slot, kHeaderBytes + place.size_bytes());
       registers.pointers[kResult] = slot.buffer;
       start(registers);
@@ -193,7 +194,7 @@ class Engine final : public XrtConvolutionEngine {
 class Sum final : public GradientSum {
  public:
   Sum(Engine& engine, const ConvolutionShape& shape, bool bias, ArithmeticCounters& counters)
-      : engine_(engine), weights_(shape.weight_elements()), biases_(bias ? static_cast<size_t>(shape.outputs) : 0), counters_(counters) {
+      : engine_(engine), weights_(shape.weight_elements()), biases_(bias ? to_size(shape.outputs) : 0), counters_(counters) {
     const uint64_t bytes = kHeaderBytes + sizeof(int32_t) * (weights_ + biases_);
     auto& free = engine_.free_sums_;
     const auto fits = std::ranges::find_if(free, [&](const Held& held) { return held.capacity >= bytes && held.capacity < bytes + kPage; });
@@ -225,7 +226,7 @@ class Sum final : public GradientSum {
     for (int64_t sample = 0; sample < phase.samples; sample += step) {
       PhaseShape part = phase;
       part.samples = std::min(step, phase.samples - sample);
-      const auto first = static_cast<size_t>(sample), samples = static_cast<size_t>(part.samples);
+      const auto first = to_size(sample), samples = to_size(part.samples);
       PhaseRegisters registers =
           registers_of(PhaseCode::kGradient, part, (biases_ > 0 ? kBias : 0) | (fresh_ ? kFresh : 0), run_ = ++engine_.run_);
       const size_t source = engine_.source_with(bytes_of(input.subspan(first * inputs, samples * inputs)));

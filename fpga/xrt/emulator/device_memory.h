@@ -16,6 +16,8 @@
 #include <memory>
 #include <span>
 
+#include "core/base/index.h"
+
 namespace millrace::xrt {
 
 class DeviceMemory {
@@ -29,7 +31,7 @@ class DeviceMemory {
   // As at(), of numbers of a kind; the address is a multiple of their size.
   template <typename T>
   std::span<T> of(uint64_t address, uint64_t count) {
-    return {reinterpret_cast<T*>(checked(address, count, sizeof(T))), static_cast<size_t>(count)};
+    return {reinterpret_cast<T*>(checked(address, count, sizeof(T))), to_size(count)};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/xrt/protocol/recurrence_block.h"
 #include "fpga/xrt/protocol/steps_block.h"
 
@@ -92,7 +93,7 @@ class Body final : public PhaseBody {
       return kBadShape;
     }
     const size_t inputs = shape.input_elements(), outputs = shape.output_elements(), weights = shape.convolution.weight_elements();
-    const auto channels = static_cast<size_t>(shape.convolution.outputs);
+    const auto channels = to_size(shape.convolution.outputs);
     switch (code) {
       case PhaseCode::kForward: {
         const ForwardData data{

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace::xrt {
 
@@ -54,7 +55,7 @@ bool LocalSocket::receive(std::span<uint8_t> bytes) const {
     const ssize_t count = recv(descriptor_, bytes.data(), bytes.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(count));
+    bytes = bytes.subspan(to_size(count));
   }
   return true;
 }
@@ -64,7 +65,7 @@ bool LocalSocket::deliver(std::span<const uint8_t> bytes) const {
     const ssize_t count = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(count));
+    bytes = bytes.subspan(to_size(count));
   }
   return true;
 }

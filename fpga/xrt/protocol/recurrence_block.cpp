@@ -1,6 +1,7 @@
 #include "fpga/xrt/protocol/recurrence_block.h"
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace::xrt {
 
@@ -60,15 +61,15 @@ FixedRecurrent layer_of(const RecurrenceBlock& block) {
 }
 
 RecurrenceSizes sizes_of(const FixedRecurrent& layer, const RecurrenceBlock& block) {
-  const auto product = [](int64_t one, int64_t other) { return static_cast<size_t>(one * other); };
+  const auto product = [](int64_t one, int64_t other) { return to_size(one * other); };
   return {.x = product(block.streams * block.steps, layer.inputs),
           .state = product(block.streams, layer.features()),
           .cells = layer.cell == CellKind::kLstm ? product(block.streams, layer.hidden) : 0,
           .input_weights = product(layer.rows(), layer.inputs),
           .hidden_weights = product(layer.rows(), layer.features()),
           .projection_weights = product(layer.projection, layer.hidden),
-          .biases = static_cast<size_t>(layer.rows()),
-          .hidden_biases = layer.cell == CellKind::kGru ? static_cast<size_t>(layer.hidden) : 0,
+          .biases = to_size(layer.rows()),
+          .hidden_biases = layer.cell == CellKind::kGru ? to_size(layer.hidden) : 0,
           .sums = block.sums_arrive != 0 ? product(block.streams * block.steps, layer.rows()) : 0,
           .outputs = product(block.streams * block.steps, layer.features())};
 }

@@ -1,6 +1,7 @@
 #include "fpga/xrt/protocol/steps_block.h"
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace::xrt {
 
@@ -24,7 +25,7 @@ FixedRecurrent layer_of(const StepsBlock& block) {
 }
 
 StepsSizes sizes_of(const FixedRecurrent& layer, const StepsBlock& block) {
-  const auto product = [](int64_t one, int64_t other) { return static_cast<size_t>(one * other); };
+  const auto product = [](int64_t one, int64_t other) { return to_size(one * other); };
   const int64_t vectors = block.layer.streams * block.layer.steps;
   return {.of_layer = sizes_of(layer, block.layer),
           .sums = product(vectors, layer.rows()),

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "fpga/xrt/xclbin/xclbin_file.h"
 #include "fpga/xrt/xclbin/xclbin_layout.h"
 #include "fpga/xrt/xclbin/xml_tags.h"
@@ -33,7 +34,7 @@ class View {
     const auto bytes = part(at, room);
     const auto end = std::ranges::find(bytes, std::byte{0});
     if (end == bytes.end()) fail(ErrorCode::kMalformed, "{}: the name at byte {} does not end within {} characters", what_, at, room);
-    return {reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.begin())};
+    return {reinterpret_cast<const char*>(bytes.data()), to_size(end - bytes.begin())};
   }
   std::span<const std::byte> part(uint64_t at, uint64_t count) const {
     if (at > bytes_.size() || count > bytes_.size() - at)
@@ -46,8 +47,8 @@ class View {
     const auto count = number<int32_t>(0);
     if (count < 0 || static_cast<size_t>(count) > most)
       fail(ErrorCode::kMalformed, "{}: {} entries; there are 0 to {}", what_, count, most);
-    if (count > 0) part(first, entry * static_cast<size_t>(count));
-    return static_cast<size_t>(count);
+    if (count > 0) part(first, entry * to_size(count));
+    return to_size(count);
   }
 
  private:
@@ -165,15 +166,15 @@ Xclbin xclbin_from(std::span<const std::byte> bytes, std::string_view where) {
     if (colon == std::string::npos || kernel == xclbin.kernels.end())
       fail(ErrorCode::kMalformed, "{}: the instance \"{}\" belongs to no kernel of EMBEDDED_METADATA", layout.what(), name);
     kernel->instances.push_back({name.substr(colon + 1), layout.number<uint64_t>(at + kIpBase)});
-    kernel_at.back() = static_cast<size_t>(kernel - xclbin.kernels.begin());
+    kernel_at.back() = to_size(kernel - xclbin.kernels.begin());
   }
 
   if (const auto connectivity = find_section(file, sections, kConnectivity, "CONNECTIVITY")) {
     const size_t count = connectivity->entries(kConnections, kConnectionBytes, kMostEntries * kMostArguments);
     for (size_t i = 0; i < count; ++i) {
       const size_t at = kConnections + kConnectionBytes * i;
-      const auto argument = static_cast<size_t>(connectivity->number<uint32_t>(at));
-      const auto instance = static_cast<size_t>(connectivity->number<uint32_t>(at + 4));
+      const auto argument = to_size(connectivity->number<uint32_t>(at));
+      const auto instance = to_size(connectivity->number<uint32_t>(at + 4));
       const auto memory = connectivity->number<int32_t>(at + 8);
       if (instance >= kernel_at.size() || memory < 0 || static_cast<size_t>(memory) >= memory_count)
         fail(ErrorCode::kMalformed, "{}: connection {} joins instance {} and memory {}, and there are {} and {}", connectivity->what(), i,
