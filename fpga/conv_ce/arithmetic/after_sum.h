@@ -16,6 +16,7 @@
 // their errors; its slope is rounded to fifteen bits, off by 1.6e-5 at most.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -63,9 +64,12 @@ struct FoldedNormalisation {
 FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
                                          ArithmeticCounters& counters);
 
-// The largest window that is generated, in all and on a side: an element of it takes a bank of the line buffer.
+// The largest window that is held whole, in all and on a side: an element of it takes a bank of the line buffer.
 inline constexpr int64_t kLargestWindow = 64;
 inline constexpr int64_t kLongestWindow = 16;
+// Larger ones are gathered beat by beat where they do not overlap, a global average among them. The reciprocal of so many elements is
+// wrong by half a step of 2^-17, an average of them by 0.8% at most.
+inline constexpr int64_t kLargestTile = 2048;
 
 struct PoolingWindow {
   int64_t height = 1, width = 1;          // of the input
@@ -77,6 +81,11 @@ struct PoolingWindow {
   bool count_padding = false;  // average only: always divide by the whole window
 
   bool is_square() const { return kernel_h == kernel_w && stride_h == stride_w && pad_h == pad_w; }
+  // Gathered beat by beat (tiled_pooling.sv), for it is too large to be held.
+  bool is_tiled() const {
+    const bool large = kernel_h * kernel_w > kLargestWindow || std::max(kernel_h, kernel_w) > kLongestWindow;
+    return large && stride_h >= kernel_h && stride_w >= kernel_w;
+  }
   // Of a place in the window, as the hardware keeps it behind a maximum.
   int place_bits() const;
 };

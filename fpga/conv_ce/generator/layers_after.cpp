@@ -1,4 +1,6 @@
 // What follows a sum, parted into what one special-function unit does, joins, and tails behind them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -187,8 +189,11 @@ class Builder {
       if (!unit.response) refuse_layer(name, "its window is even or wider than seven channels, or its table would be too large");
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
       const int64_t elements = pool->kernel_h * pool->kernel_w;
-      if (std::max(pool->kernel_h, pool->kernel_w) > kLongestWindow || elements > kLargestWindow || elements < 2)
-        refuse_layer(name, "its window has a single element, or more than 16 on a side or 64 in all");
+      if (elements == 1) {
+        if (pool->stride_h != 1 || pool->stride_w != 1 || pool->pad_h != 0 || pool->pad_w != 0)
+          refuse_layer(name, "its window of a single element skips elements of the map, or adds some");
+        return;  // every element is its own maximum and average
+      }
       PoolingWindow& window = unit.window;
       unit.pooled = true;
       window.average = pool->kind == PoolKind::kAverage;
@@ -201,6 +206,9 @@ class Builder {
       window.pad_w = pool->pad_w;
       window.out_height = node.output.height;
       window.out_width = node.output.width;
+      const bool held = elements <= kLargestWindow && std::max(pool->kernel_h, pool->kernel_w) <= kLongestWindow;
+      if (!held && !window.is_tiled()) refuse_layer(name, "its windows overlap, and have more than 16 elements on a side or 64 in all");
+      if (!held && elements > kLargestTile) refuse_layer(name, fmt::format("its window has more than {} elements", kLargestTile));
     } else {
       refuse_layer(name, "only a batch norm, an activation, a response norm, pooling, dropout, sums and concatenations follow a sum");
     }

@@ -372,17 +372,21 @@ class DeviceStreams {
 
     const ErrorBackSteps steps = unpooling_steps(w);
     const int64_t span = divided_up(w.kernel_h, w.stride_h);
-    size_t back = blocks({.rows = w.height, .first_block_rows = steps.first_block_rows, .block_rows = w.stride_h}, row);
+    const bool tiled = w.is_tiled();  // makes rows one by one
+    size_t back = tiled ? stream(w.height, row)
+                        : blocks({.rows = w.height, .first_block_rows = steps.first_block_rows, .block_rows = w.stride_h}, row);
     ring_.timing.stage({.reads = {{.stream = made.error,
-                                   .steps = steps.rows,
+                                   .steps = tiled ? w.height : steps.rows,
                                    .map_rows = w.out_height,
                                    .first_top = steps.first - span + 1,
                                    .stride = 1,
                                    .window_rows = span,
-                                   .banks = banks_of(pool.error_row_banks)}},
+                                   .banks = banks_of(pool.error_row_banks),
+                                   .steps_of_window = tiled ? w.stride_h : 1,
+                                   .missing_steps = tiled ? w.pad_h : 0}},
                         .out = back,
-                        .compute = seconds(groups * steps.columns),
-                        .first = seconds(steps.columns),
+                        .compute = tiled ? seconds(row) : seconds(groups * steps.columns),
+                        .first = tiled ? seconds(1) : seconds(steps.columns),
                         .latency = seconds(kUnpoolingLatency + (w.average ? kAverageLatency : 0)),
                         .ahead = kErrorSlots / static_cast<double>(groups)});
     if (unit.sorts_unpooled()) back = sorted(back, w.height, row, unit.unpooled_sorter());

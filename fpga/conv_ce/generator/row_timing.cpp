@@ -301,7 +301,7 @@ class RowWalk {
   }
 
   static int64_t rows_at(const RowWindow& window, int64_t step, int64_t row) {
-    const int64_t top = window.first_top + step % window.steps * window.stride;
+    const int64_t top = window.first_top + (step % window.steps + window.missing_steps) / window.steps_of_window * window.stride;
     return step / window.steps * window.map_rows + std::clamp(top + row, int64_t{0}, window.map_rows);
   }
 

@@ -39,6 +39,8 @@ struct RowWindow {
   int64_t map_rows = 1;
   int64_t first_top = 0, stride = 1, window_rows = 1;
   int64_t banks = 2;  // rows that it holds
+  // Steps in turn that take the same rows, the first steps of a sample fewer by so many.
+  int64_t steps_of_window = 1, missing_steps = 0;
 };
 
 struct RowStage {

@@ -42,6 +42,16 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   return memories;
 }
 
+EngineMemories tile_memories(const PoolingWindow& window, int64_t groups) {
+  EngineMemories memories;
+  memories.row_banks = address_bits(window.kernel_h);  // rows that come in while a window waits to leave
+  memories.error_row_banks = 1;
+  memories.line_address = memories.error_line_address = std::max(1, address_bits(groups * window.out_width));
+  memories.column_banks = memories.error_column_banks = 0;
+  memories.group_address = address_bits(groups);
+  return memories;
+}
+
 int64_t line_buffer_rows(int64_t kernel, int64_t stride) { return int64_t{1} << address_bits(kernel + stride); }
 
 SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows) {

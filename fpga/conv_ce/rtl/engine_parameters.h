@@ -72,6 +72,9 @@ int64_t kernels_per_word(int64_t tiles, int64_t out_width);
 // The smallest memories that hold `largest`, with `error_block_rows` rows of errors coming at once.
 EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows = 1);
 
+// Of windows that are gathered beat by beat: a word per window of a row and group, and of the way back two rows of them.
+EngineMemories tile_memories(const PoolingWindow& window, int64_t groups);
+
 // Rows that FP's and PG's line buffers hold.
 int64_t line_buffer_rows(int64_t kernel, int64_t stride);
 

@@ -1,5 +1,9 @@
 #include "fpga/conv_ce/rtl/module_resources.h"
 
+#include <algorithm>
+#include <bit>
+
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/common/cost/bram_packing.h"
 
@@ -10,6 +14,20 @@ namespace {
 int64_t blocks(int64_t width, int address_bits, int64_t banks) {
   const int64_t depth = int64_t{1} << address_bits;
   return depth <= kLutramDepth ? 0 : bram18_blocks({.width = width, .depth = depth, .banks = banks});
+}
+
+// A lane of a word of un-pooling: an error's product with a reciprocal, or the error with the place that won.
+constexpr int64_t kProductBits = kElementBits + 17;
+
+int64_t place_or_count_bits(const PoolingWindow& window) {
+  return window.average ? static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(window.kernel_h * window.kernel_w)))
+                        : window.place_bits();
+}
+
+// A memory whose word is there in the cycle of its address lies in LUTs, however deep.
+double read_at_once_luts(int address_bits, int64_t width) {
+  const int64_t depth = int64_t{1} << address_bits;
+  return static_cast<double>(divided_up(depth, kLutramDepth)) * lutram_luts(std::min(depth, kLutramDepth), static_cast<double>(width));
 }
 
 int64_t line_buffer(int64_t lanes, int row_banks, int column_banks, int address_bits) {
@@ -40,15 +58,25 @@ EngineResources gradient_resources(const EngineParallelism& engine, const Engine
                     blocks(engine.output_lanes * kAccumulatorBits, memories.group_address, 1)};
 }
 
-EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average) {
-  return {.dsp = average ? 2 * pooling.input_lanes : 0,
-          .bram18 = line_buffer(pooling.input_lanes, memories.row_banks, memories.column_banks, memories.line_address)};
+double tiled_pooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  return read_at_once_luts(memories.line_address, lanes * (kElementBits + place_or_count_bits(window)));
+}
+
+double tiled_unpooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  return read_at_once_luts(memories.line_address + 1, lanes * (window.average ? kProductBits : kElementBits + window.place_bits()));
+}
+
+EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
+  // A slice's factors have 25 and 18 bits with their signs; the reciprocal has 19.
+  const bool wide = kElementBits + place_or_count_bits(window) > 25;
+  const int64_t dsp = window.average ? (wide ? 4 : 2) * pooling.input_lanes : 0;
+  if (window.is_tiled()) return {.dsp = dsp, .bram18 = 0};
+  return {.dsp = dsp, .bram18 = line_buffer(pooling.input_lanes, memories.row_banks, memories.column_banks, memories.line_address)};
 }
 
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
-  // A lane of a word: an error's product with a reciprocal, or the error with the place that won.
-  constexpr int64_t kProductBits = kElementBits + 17;
   const int64_t phases = window.stride_h * window.stride_w;
+  if (window.is_tiled()) return {.dsp = window.average ? pooling.input_lanes : 0, .bram18 = 0};
   return {.dsp = window.average ? pooling.input_lanes : 0,
           .bram18 = blocks(pooling.input_lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
                            memories.error_line_address, int64_t{1} << (memories.error_row_banks + memories.error_column_banks)) +

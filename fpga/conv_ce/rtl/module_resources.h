@@ -26,9 +26,13 @@ EngineResources forward_resources(const EngineParallelism& engine, const EngineM
 EngineResources error_back_resources(const EngineParallelism& engine, const EngineMemories& memories);
 EngineResources gradient_resources(const EngineParallelism& engine, const EngineMemories& memories);
 // Of pooling forward and back: `pooling` as a convolution over its window has sizes (engine_memories), lanes alike on both sides.
-// An average takes two slices per lane to divide its sum, which is wider than a slice's factors, and one on the way back.
-EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
+// An average takes two slices per lane to divide its sum, which is wider than a slice's factors (four from 512 elements on), and one on the
+// way back.
+EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
+// LUTs of what windows come to between rows (tiled_pooling.sv), and of what their elements get on the way back (tiled_unpooling.sv).
+double tiled_pooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
+double tiled_unpooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
 // Of response_norm.sv, and of its way back: squares of a window's channels, a product with the factor of two slices, one with p; and back
 // two with the error, two slices each for u and for the sum of them.
 EngineResources response_norm_resources(int64_t lanes, int64_t half);

@@ -84,6 +84,37 @@ inline Model wide_windows_model() {
   return net.finish();
 }
 
+// Windows too large to be held: of an average over padding with rows and columns between them, and of the rest of the map.
+inline Model tiled_averages_model() {
+  ModelBuilder net("tiled-averages", {2, 20, 13});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", average({.kernel = 9, .stride = 10, .pad = 4}, true));
+  net.conv("conv2", 6, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.layer("pool2", GlobalPool{});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Likewise of a maximum: high and narrow, with partial windows, then wide; of the single element that is left at last.
+inline Model tiled_maxima_model() {
+  ModelBuilder net("tiled-maxima", {1, 21, 33});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", Pool2d{.kernel_h = 17, .kernel_w = 2, .stride_h = 18, .stride_w = 2, .ceil_mode = true});
+  net.conv("conv2", 6, {.kernel = 3, .pad = 1});
+  net.layer("pool2", Pool2d{.kernel_h = 1, .kernel_w = 17, .stride_h = 1, .stride_w = 18});
+  net.relu("relu2");
+  net.conv("conv3", 3, {.kernel = 1});
+  net.max_pool("pool3", {.kernel = 2, .stride = 2, .pad = 1});
+  net.layer("pool4", GlobalPool{});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Dense layers alone, of an input that is flattened first.
 inline Model dense_model() {
   ModelBuilder net("dense", {2, 4, 4});

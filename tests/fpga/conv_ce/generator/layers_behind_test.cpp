@@ -95,6 +95,14 @@ TEST_F(LayersBehind, ChannelGroupsTakeSweepsOfTheirOwn) {
 
 TEST_F(LayersBehind, WindowsMayBeWide) { pass_under_icarus(Graph(wide_windows_model()), {{2, 0, 0}}); }
 
+TEST_F(LayersBehindLong, AveragesMayBeOfWholeMaps) { pass_under_icarus(Graph(tiled_averages_model()), {{2, 0, 0}}); }
+
+TEST_F(LayersBehind, MaximaMayBeOfWholeMaps) { pass_under_icarus(Graph(tiled_maxima_model()), {{1, 3, 0}}); }
+
+TEST_F(LayersBehind, MaximaOfWholeMapsAreCleanWithoutWaivers) { are_clean(Graph(tiled_maxima_model()), {}); }
+
+TEST_F(LayersBehindLong, AveragesOfWholeMapsAreCleanWithoutWaivers) { are_clean(Graph(tiled_averages_model()), {}); }
+
 TEST_F(LayersBehind, KernelsMayBeDilated) { pass_under_icarus(Graph(dilated_model()), {{2, 2, 0}}); }
 
 TEST_F(LayersBehind, ADilatedKernelIsALargerOneWithZerosBetween) {

@@ -275,7 +275,8 @@ class Benches {
     }
     StreamSource source(beats, kLanes, job.source_pause, random);
     StreamSink sink(kLanes, job.sink_pause, random);
-    const BeatOrder order{job.channels, w.height, w.width, kLanes, steps.first_block_rows, kStride};
+    const bool rows_alone = w.is_tiled();
+    const BeatOrder order{job.channels, w.height, w.width, kLanes, rows_alone ? 1 : steps.first_block_rows, rows_alone ? 1 : kStride};
     const auto wanted = static_cast<size_t>(order.beats() * job.samples);
     size_t next = 0;
     back_cycles_.clear();

@@ -61,7 +61,10 @@ INSTANTIATE_TEST_SUITE_P(AfterSum, SynthesisLong,
                          testing::Values(Part{pooling_case("pooling_unit", {3, 2, 2, 2, 1}, 9, true), "xc7"},
                                          Part{pooling_case("pooling_unit", {2, 2, 2, 2, 1}, 9, false), "xc7"},
                                          Part{sorter_case(4, {.row_banks = 2, .address = 7}), "xc7"},
-                                         Part{pooling_case("unpooling_unit", {3, 2, 1, 1, 1}, 9, true), "xc7"}));
+                                         Part{pooling_case("unpooling_unit", {3, 2, 1, 1, 1}, 9, true), "xc7"},
+                                         Part{pooling_case("unpooling_unit", {30, 30, 2, 2, 1}, 7, true), "xc7"},
+                                         Part{pooling_case("pooling_unit", {17, 17, 2, 2, 1}, 7, false), "xc7"},
+                                         Part{pooling_case("pooling_unit", {30, 30, 2, 2, 1}, 7, true), "xc7"}));
 
 // Kernels that FP and EB read at once are there once; depths are no powers of two.
 constexpr MemoryShape kKernels{.width = 18 * 16, .depth = 1100, .two_ports = true};
