@@ -156,6 +156,8 @@ PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& l
   plan.models.assign(static_cast<size_t>(devices), task.model);
   plan.options = task.options;
   plan.mini_batch_time = task.mini_batch_time;
+  plan.waiting_words = task.waiting_words;
+  plan.finds_blocks = task.finds_blocks;
   return plan;
 }
 

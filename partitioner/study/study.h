@@ -49,10 +49,13 @@ struct StudyTask {
   const CostModel* model = nullptr;
   LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};  // between any two neighbours
   PlanOptions options;
-  std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};  // for full accounting; called by several threads
-  std::vector<int64_t> counts;                                                   // ascending
-  double epoch_images = kImageNetImages;                                         // 0: no epoch is known
-  int threads = 0;                                                               // 0: as many as the machine has, within reason
+  // For full accounting, as PlanTask has them; called by several threads.
+  std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
+  std::function<std::vector<WaitingWords>(const Plan&, const Graph&)> waiting_words = {};
+  std::function<bool(const Plan&, const Graph&, bool thoroughly)> finds_blocks = {};
+  std::vector<int64_t> counts;            // ascending
+  double epoch_images = kImageNetImages;  // 0: no epoch is known
+  int threads = 0;                        // 0: as many as the machine has, within reason
   // Of a point's plan; called by several threads. None: closed forms alone.
   std::function<SimulatedFigures(const Plan&)> simulate;
 };

@@ -138,6 +138,8 @@ class SweepMaker {
     account(accounted, accounting);
     task.options.accounting = accounted.options.accounting;
     task.mini_batch_time = accounted.mini_batch_time;
+    task.waiting_words = accounted.waiting_words;
+    task.finds_blocks = accounted.finds_blocks;
     task.counts = counts;
     task.epoch_images = flags_.epoch_images.value_or(sample_word(graph_).one == "image" ? kImageNetImages : 0);
     sweep_.curves.push_back({std::move(task), {}});

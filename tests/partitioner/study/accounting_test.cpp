@@ -100,6 +100,11 @@ TEST(Accounting, SamplesThatWaitOutsideTakeTimeOfTheMemory) {
   EXPECT_LE(shared.summary.seconds_per_image, both * (1 + 1e-9));
   EXPECT_GT(shared.summary.seconds_per_image, 1.01 * alone.summary.seconds_per_image);
   EXPECT_GT(shared.plan->optimality_gap, alone.plan->optimality_gap);
+  StudyTask study = rings.task(0);  // whose points are such plans
+  study.options = task.options;
+  study.mini_batch_time = task.mini_batch_time;
+  study.waiting_words = task.waiting_words;
+  EXPECT_EQ(study_probe(study, 4).images_per_second, shared.summary.images_per_second);
 }
 
 TEST(Accounting, TheUpdateIsInTheFiguresOfFullAccountingAlone) {
