@@ -82,8 +82,14 @@ std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
 }
 
 std::string waiting_text(const WaitingPlace& place) {
-  return fmt::format("forward propagation waits in the {} of {} on device {}, which has room for {:.1f} samples; {:.1f} would do",
-                     place.memory, place.layer, place.device, place.room_samples, place.enough_samples);
+  // As many digits as tell both apart.
+  std::string room, enough;
+  for (int digits = 1; room == enough && digits <= 3; ++digits) {
+    room = fmt::format("{:.{}f}", place.room_samples, digits);
+    enough = fmt::format("{:.{}f}", place.enough_samples, digits);
+  }
+  return fmt::format("forward propagation waits in the {} of {} on device {}, which has room for {} samples; {} would do", place.memory,
+                     place.layer, place.device, room, enough);
 }
 
 }  // namespace millrace

@@ -26,6 +26,7 @@ struct Network {
 };
 Network four_layers_cut() { return {four_layers(8, 8), 500, {{1, 5, 3}, {2, 4, 0}}}; }
 Network residual_blocks_cut() { return {residual_blocks(), 1500, {{2, 2, 1}, {3, 0, 0}}}; }
+Network whole_map_cut() { return {whole_map(), 1500, {{1, 3, 0}, {2, 0, 0}}}; }
 Network inception_block_cut() { return {inception_block(), 2100, {{4, 0, 0}, {7, 0, 0}}}; }
 
 // `room`: samples that can wait between FP and their errors; the generator makes room for one.
@@ -233,6 +234,15 @@ TEST_F(RingWaitingInSimulationLong, ResidualBlocksWithMoreRoom) { take_the_timed
 TEST_F(RingWaitingInSimulationLong, ResidualBlocksOutside) { take_the_timed_cycles(residual_blocks_cut(), 3, 3); }
 TEST_F(RingWaitingInSimulationLong, ALayerOnFourBoardsWithRoomOnTheWay) { take_the_timed_cycles(shared_by_four(), kEnough, 0, 64); }
 TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(inception_block_cut(), 1); }
+TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMap) { take_the_timed_cycles(whole_map_cut(), 1); }
+TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMapWithMoreRoom) { take_the_timed_cycles(whole_map_cut(), 3); }
+
+TEST(RingWaiting, SaysHowMuchMoreRoomWouldDo) {
+  const WaitingPlace far{.device = 2, .layer = "conv1", .memory = "winners", .room_samples = 1.5, .enough_samples = 3};
+  EXPECT_NE(waiting_text(far).find("room for 1.5 samples; 3.0 would do"), std::string::npos) << waiting_text(far);
+  const WaitingPlace near{.device = 2, .layer = "conv1", .memory = "winners", .room_samples = 7.38, .enough_samples = 7.41};
+  EXPECT_NE(waiting_text(near).find("room for 7.38 samples; 7.41 would do"), std::string::npos) << waiting_text(near);
+}
 
 }  // namespace
 }  // namespace millrace

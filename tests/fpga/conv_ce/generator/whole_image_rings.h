@@ -94,6 +94,20 @@ inline Model inception_block() {
   return net.finish();
 }
 
+// A global average over a map that is too large to be held, behind three convolutions.
+inline Model whole_map() {
+  ModelBuilder net("whole-map", {3, 12, 11});
+  net.conv("conv1", 7, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 9, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.conv("conv3", 6, {.kernel = 3, .pad = 1});
+  net.relu("relu3");
+  net.layer("pool", GlobalPool{.kind = PoolKind::kAverage});
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Every engine takes so many cycles for a sample.
 inline Plan ring_in_time(const Graph& graph, int64_t cycles, double slices = 3600, const std::vector<Cut>& cuts = {{1, 5, 3}, {2, 4, 0}}) {
   Plan plan = cut_plan(graph, cuts);
