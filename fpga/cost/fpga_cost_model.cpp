@@ -12,7 +12,6 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
-#include "core/plan/pair_modes.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/clock_time.h"
 #include "fpga/common/cost/fabric_costs.h"
@@ -21,26 +20,22 @@
 #include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
-#include "fpga/cost/blocked_engines.h"
 #include "fpga/cost/built_blocks.h"
 #include "fpga/cost/chained_steps.h"
 #include "fpga/cost/dense_passes.h"
 #include "fpga/cost/engine_memo.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
+#include "fpga/cost/recurrent_costs.h"
 #include "fpga/sbe/rtl/cycle_model.h"
-#include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr double kNoSuchEngine = 1e30;  // adds up over any number of shards
 constexpr double kLongestLifetime = 1e6;
-constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory that weights are streamed from: projected
-constexpr double kGradientBytes = 4;     // of an element, outside: 32 bits are added up
-constexpr size_t kOnChipMemory = 3;      // index into the capacities
-constexpr size_t kExchanged = 5;         // from here on: of both kinds of blocks, at rates of exchange
+constexpr double kGradientBytes = 4;  // of an element, outside: 32 bits are added up
+constexpr size_t kExchanged = 5;      // from here on: of both kinds of blocks, at rates of exchange
 
 // FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
 struct Engines {
@@ -82,10 +77,14 @@ int64_t whole_part_of(double share, int64_t amount) {
 class FpgaCostModel final : public CostModel {
  public:
   FpgaCostModel(FpgaResources board, int64_t element_bits, const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built)
-      : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)), steps_per_pass_(inference.steps) {
-    if (inference.streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference);
+      : board_(std::move(board)),
+        element_bits_(element_bits),
+        infers_(inference.streams > 0),
+        recurrent_(board_, element_bits, inference),
+        built_(std::move(built)),
+        steps_per_pass_(inference.steps) {
     const FabricUse once = interconnection_fabric();
-    capacities_ = {{"dsp", blocked_ != nullptr ? board_.dsps : board_.engine_dsps()},
+    capacities_ = {{"dsp", infers_ ? board_.dsps : board_.engine_dsps()},
                    {"lut", board_.luts - once.luts},
                    {"ff", board_.flip_flops - once.flip_flops},
                    {"bram_bits", board_.on_chip_bits()},
@@ -119,7 +118,7 @@ class FpgaCostModel final : public CostModel {
     std::vector<Constant> constants = board_.constants;
     for (Constant& constant : fabric_constants()) constants.push_back(std::move(constant));
     for (Constant& constant : special_function_constants()) constants.push_back(std::move(constant));
-    if (blocked_ != nullptr)
+    if (infers_)
       for (Constant& constant : sbe_constants())
         if (constant.name != "tail_latency_cycles") constants.push_back(std::move(constant));
     return constants;
@@ -140,15 +139,10 @@ class FpgaCostModel final : public CostModel {
     return role == Role::kProduct || role == Role::kLookUp;
   }
 
-  std::string steps_refusal(const ShardQuestion& question) const override {
-    std::string why;
-    static_cast<void>(chained_steps(question, board_, element_bits_, rows_, &why));
-    return why;
-  }
+  std::string steps_refusal(const ShardQuestion& question) const override { return recurrent_.steps_refusal(question); }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {
-    if (is_blocked(question)) return blocked_demand(question);
-    if (asks_for_steps(question)) return steps_demand(question);
+    if (recurrent_.counts(question)) return recurrent_.demand_of(question);
     if (question.streamed_words == StreamedWords::kBuilt) return demand_of(question, use_of(question, true));
     if (question.most_tiles > 0)
       for (const std::vector<LargerEngine> larger = larger_engines(question); const LargerEngine& engine : std::views::reverse(larger))
@@ -160,7 +154,7 @@ class FpgaCostModel final : public CostModel {
 
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
     std::vector<LargerEngine> found;
-    if (!built_ || is_blocked(question) || asks_for_steps(question)) return found;
+    if (!built_ || recurrent_.counts(question)) return found;
     if (question.streamed_words == StreamedWords::kBuilt) return larger_built(question);
     if (!enlarges_engines()) return found;
     const Searched searched = searched_use(question, false);
@@ -182,8 +176,7 @@ class FpgaCostModel final : public CostModel {
   }
 
   ShardCost cost_of(const ShardQuestion& question) const override {
-    if (is_blocked(question)) return blocked_cost(question);
-    if (asks_for_steps(question)) return steps_cost(question);
+    if (recurrent_.counts(question)) return recurrent_.cost_of(question, capacities_);
     const ShardUse use = use_of(question, true);
     ShardCost cost;
     cost.unit = use.shard.unit;
@@ -262,116 +255,6 @@ class FpgaCostModel final : public CostModel {
     return demand;
   }
 
-  bool is_blocked(const ShardQuestion& question) const {
-    return blocked_ != nullptr && question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence;
-  }
-
-  // Of chained elements, which FP and EB share: they take turns, as on a CPU.
-  ShardDemand steps_demand(const ShardQuestion& question) const {
-    ShardDemand demand;
-    std::string why;
-    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, rows_, &why);
-    if (!steps) {
-      demand.amounts[0] = kNoSuchEngine;
-      return demand;
-    }
-    const int64_t multipliers = gates_of(std::get<Recurrent>(question.node->layer.operation).cell) * steps->row.elements;
-    const FabricUse chains = engine_fabric({.multipliers = multipliers, .fabric_multipliers = 0, .phases = 2}, element_bits_);
-    const FabricUse behind = fabric_behind(question);
-    demand.seconds = steps->forward_seconds + steps->back_seconds;
-    demand.amounts[0] = steps->row.dsp;
-    demand.amounts[1] = chains.luts + behind.luts;
-    demand.amounts[2] = chains.flip_flops + behind.flip_flops;
-    demand.amounts[kOnChipMemory] = steps->memory_bits;
-    demand.amounts[4] = steps->off_chip_bytes;
-    return demand;
-  }
-
-  ShardCost steps_cost(const ShardQuestion& question) const {
-    std::string why;
-    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, rows_, &why);
-    if (!steps) fail(ErrorCode::kUsage, "layer \"{}\" on {}: {}", question.node->layer.name, board_.name, why);
-    const ShardDemand demand = steps_demand(question);
-    ShardCost cost;
-    cost.unit = StreamingUnit::kStep;
-    const auto height = static_cast<double>(question.node->output.height);
-    const auto add = [&](Phase phase, double seconds) {
-      const auto picoseconds = static_cast<int64_t>(std::ceil(1e12 * seconds / height));
-      cost.phases.push_back({phase, "pe_chain", 0, std::max<int64_t>(1, picoseconds)});
-      cost.seconds_per_sample += 1e-12 * static_cast<double>(cost.phases.back().picoseconds_per_unit) * height;
-    };
-    add(Phase::kForward, steps->forward_seconds);
-    if (question.node->error_needed) add(Phase::kErrorBack, steps->back_seconds);
-    for (size_t i = 0; i < capacities_.size(); ++i) cost.resources.push_back({capacities_[i].name, demand.amounts[i]});
-    const auto count = [](int64_t amount) { return static_cast<double>(amount); };
-    for (NamedAmount amount : std::initializer_list<NamedAmount>{{"chained_elements", count(steps->row.elements)},
-                                                                 {"chains", count(steps->row.chains)},
-                                                                 {"weight_words", count(steps->row.words)},
-                                                                 {"step_cycles_forward", count(steps->row.forward_cycles)},
-                                                                 {"step_cycles_back", count(steps->row.back_cycles)},
-                                                                 {"load_seconds", steps->load_seconds},
-                                                                 {std::string(kInputProductSeconds), steps->input_product_seconds}})
-      cost.resources.push_back(std::move(amount));
-    return cost;
-  }
-
-  // What runs behind the layer, and the memory of it.
-  FabricUse fabric_behind(const ShardQuestion& question) const {
-    if (!question.owner) return {};
-    return special_function_fabric(special_function_use(question.after, question.lifetime, element_bits_, 1).lane_logic, element_bits_);
-  }
-
-  ShardDemand blocked_demand(const ShardQuestion& question) const {
-    ShardDemand demand;
-    const BlockedEngine* const engine = blocked_->within(*question.node, question.period_seconds);
-    if (engine == nullptr) {
-      demand.amounts[0] = kNoSuchEngine;
-      return demand;
-    }
-    const SbeUse& use = engine->point.use;
-    const FabricUse behind = fabric_behind(question);
-    demand.seconds = engine->bytes_per_sample / (kUsableBandwidth * board_.off_chip_bytes_per_second);
-    demand.amounts[0] = use.dsp;
-    demand.amounts[1] = use.lut / kUsableLuts + behind.luts;
-    demand.amounts[2] = behind.flip_flops;
-    demand.amounts[kOnChipMemory] = use.bram36 * kBram36Bits + use.uram * kUramBits;
-    if (engine->point.timing.weight_words > 0) demand.amounts[4] = 2 * static_cast<double>(engine->point.config.shape.weights());
-    return demand;
-  }
-
-  ShardCost blocked_cost(const ShardQuestion& question) const {
-    const BlockedEngine* const engine = blocked_->within(*question.node, question.period_seconds);
-    if (engine == nullptr)
-      fail(ErrorCode::kUsage, "layer \"{}\" on {}: no engine takes a sequence in {} seconds", question.node->layer.name, board_.name,
-           question.period_seconds);
-    const ShardDemand demand = blocked_demand(question);
-    const SbePoint& point = engine->point;
-    ShardCost cost;
-    cost.unit = StreamingUnit::kStep;
-    const double steps = static_cast<double>(question.node->output.height);
-    // The recurrence over slots chose it; a plan's pace is that of the engine as it is built.
-    const double built = built_cycles(point.config, kMemoryLatency).batch / point.timing.cycles;
-    const double seconds = engine->seconds_per_sample * std::max(1.0, built);
-    cost.phases = {{Phase::kForward, "sbe", point.config.multipliers(), static_cast<int64_t>(std::llround(1e12 * seconds / steps))}};
-    cost.seconds_per_sample = 1e-12 * static_cast<double>(cost.phases[0].picoseconds_per_unit) * steps;
-    cost.resources = {{"dsp", demand.amounts[0]},
-                      {"lut", demand.amounts[1]},
-                      {"ff", demand.amounts[2]},
-                      {"bram_bits", demand.amounts[kOnChipMemory]},
-                      {"dram_bytes", demand.amounts[4]}};
-    const auto add = [&](const char* name, double amount) {
-      if (amount > 0) cost.resources.push_back({name, amount});
-    };
-    add("bram36", point.use.bram36);
-    add("uram", point.use.uram);
-    add("lutram_lut", point.use.lutram_lut);
-    add("dram_bytes_per_second", engine->bytes_per_sample / cost.seconds_per_sample);
-    add(kWeightWordsPerSample.data(), engine->bytes_per_sample / 2);
-    if (question.gradient_samples > 0) add(kOffChipBytesPerSample.data(), engine->bytes_per_sample);
-    for (NamedAmount& amount : weight_stream_amounts(point.config)) cost.resources.push_back(std::move(amount));
-    return cost;
-  }
-
   // Of memory that is built, what it takes, or what a search reserves.
   ShardUse use_of(const ShardQuestion& question, bool exact) const { return searched_use(question, exact).use; }
 
@@ -405,7 +288,7 @@ class FpgaCostModel final : public CostModel {
     if (!node.computes) after += special_function_use({&question.node, 1}, lifetime, element_bits_, copies);
     if (question.owner) after += special_function_use(question.after, lifetime, element_bits_, copies);
     use.buffers = shard_buffers(use.shard, use.settings, after);
-    if (blocked_ != nullptr && question.gradient_samples > 0) {
+    if (infers_ && question.gradient_samples > 0) {
       use.steps_of_pass = steps_of_dense_pass(use.shard, steps_per_pass_, element_bits_, board_.on_chip_bits());
       const double waiting = bits_of_dense_pass(use.shard, use.steps_of_pass, element_bits_);
       use.buffers.weight_stream += Buffer{waiting, waiting, 0};
@@ -495,7 +378,7 @@ class FpgaCostModel final : public CostModel {
     const bool error_back = built ? use.built->error_back : use.shard.error_comes;
     const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(use.settings.gradient_samples) : 0;
     OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};
-    if (!built && blocked_ == nullptr) return words;
+    if (!built && !infers_) return words;
     if (use.port_cycles > 0) {  // with the rests of a writer and what words leave empty: no plan may take longer than it was found for
       words.port_seconds = static_cast<double>(use.port_cycles) / static_cast<double>(board_.clock_hz);
       return words;
@@ -548,7 +431,7 @@ class FpgaCostModel final : public CostModel {
                                element_bits_);
     if (use.built && use.built->keeps_up && question.owner)
       use.dsps += static_cast<double>(slices_after_sum(use.built->lanes, question.after));
-    if (blocked_ != nullptr) use.dsps /= board_.dsp_engine_share;  // fpga_resources.h says why
+    if (infers_) use.dsps /= board_.dsp_engine_share;  // fpga_resources.h says why
     if (question.owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
     use.fabric.luts += use.on_chip.luts;
   }
@@ -644,11 +527,11 @@ class FpgaCostModel final : public CostModel {
 
   FpgaResources board_;
   int64_t element_bits_;
-  std::unique_ptr<BlockedEngines> blocked_;        // of plans for inference
+  bool infers_;  // for plans for inference
+  RecurrentCosts recurrent_;
   std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
   mutable EngineMemo memo_;                        // of searches
-  mutable KnownRows rows_;
-  int64_t steps_per_pass_;  // of plans for inference that say so
+  int64_t steps_per_pass_;                         // of plans for inference that say so
   std::vector<NamedAmount> capacities_;
 };
 
