@@ -37,6 +37,7 @@ std::string slowest_text(const PlanView& view) {
   const auto index = static_cast<size_t>(std::max<int64_t>(0, slowest.index));
   if (slowest.kind == "link" && index < view.summary.links.size())
     return fmt::format("link {} \xE2\x86\x92 {}", view.summary.links[index].from, view.summary.links[index].to);
+  if (const SeatFigures* const card = card_of(view.summary, slowest.index)) return "card " + card->name;
   return fmt::format("device {}", index);
 }
 
