@@ -81,11 +81,10 @@ struct PoolingWindow {
   bool count_padding = false;  // average only: always divide by the whole window
 
   bool is_square() const { return kernel_h == kernel_w && stride_h == stride_w && pad_h == pad_w; }
+  int64_t elements() const { return kernel_h * kernel_w; }
+  bool is_large() const { return elements() > kLargestWindow || std::max(kernel_h, kernel_w) > kLongestWindow; }
   // Gathered beat by beat (tiled_pooling.sv), for it is too large to be held.
-  bool is_tiled() const {
-    const bool large = kernel_h * kernel_w > kLargestWindow || std::max(kernel_h, kernel_w) > kLongestWindow;
-    return large && stride_h >= kernel_h && stride_w >= kernel_w;
-  }
+  bool is_tiled() const { return is_large() && stride_h >= kernel_h && stride_w >= kernel_w; }
   // Of a place in the window, as the hardware keeps it behind a maximum.
   int place_bits() const;
 };

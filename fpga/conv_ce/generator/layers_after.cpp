@@ -188,8 +188,7 @@ class Builder {
       unit.response = fixed_response_norm(*response, unit.formats.sum);
       if (!unit.response) refuse_layer(name, "its window is even or wider than seven channels, or its table would be too large");
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
-      const int64_t elements = pool->kernel_h * pool->kernel_w;
-      if (elements == 1) {
+      if (pool->kernel_h == 1 && pool->kernel_w == 1) {
         if (pool->stride_h != 1 || pool->stride_w != 1 || pool->pad_h != 0 || pool->pad_w != 0)
           refuse_layer(name, "its window of a single element skips elements of the map, or adds some");
         return;  // every element is its own maximum and average
@@ -206,9 +205,9 @@ class Builder {
       window.pad_w = pool->pad_w;
       window.out_height = node.output.height;
       window.out_width = node.output.width;
-      const bool held = elements <= kLargestWindow && std::max(pool->kernel_h, pool->kernel_w) <= kLongestWindow;
-      if (!held && !window.is_tiled()) refuse_layer(name, "its windows overlap, and have more than 16 elements on a side or 64 in all");
-      if (!held && elements > kLargestTile) refuse_layer(name, fmt::format("its window has more than {} elements", kLargestTile));
+      if (window.is_large() && !window.is_tiled())
+        refuse_layer(name, "its windows overlap, and have more than 16 elements on a side or 64 in all");
+      if (window.elements() > kLargestTile) refuse_layer(name, fmt::format("its window has more than {} elements", kLargestTile));
     } else {
       refuse_layer(name, "only a batch norm, an activation, a response norm, pooling, dropout, sums and concatenations follow a sum");
     }

@@ -44,53 +44,46 @@ module tiled_pooling #(
 
   // --- Where a beat lies: in which window, and where in it.
   logic accepts, room_ready;
-  logic [15:0] row, column, group, tile_row, tile_column, row_phase, column_phase;
-  logic [ADDRESS_BITS-1:0] group_address, address;
-  logic [PLACE_BITS-1:0] row_place, place, first_place;
-  always_comb begin  // pad x POOL_COLUMNS, without a multiplier
-    first_place = '0;
-    for (int bit_of_pad = 0; bit_of_pad < PLACE_BITS; bit_of_pad++)
-      if (pad[bit_of_pad]) first_place = first_place + (PLACE_BITS'(POOL_COLUMNS) << bit_of_pad);
-  end
-  logic last_column_of_map, last_group, last_row_of_map, in_window, first_row, last_row, first_column, last_column;
+  logic [15:0] row, column, row_phase, column_phase, tile_row, tile_column;
+  logic [ADDRESS_BITS-1:0] address;
+  logic [PLACE_BITS-1:0] place;
+  logic last_row_of_map, last_column_of_map, last_group, last_of_stride, in_window, first_row, last_row, first_column, last_column;
   assign in_tready = room_ready && !clear;
   assign accepts = in_tvalid && in_tready;
-  assign last_column_of_map = column == width - 16'd1;
-  assign last_group = group == groups - 16'd1;
-  assign last_row_of_map = row == height - 16'd1;
+  tile_walk #(
+      .POOL_STRIDE(POOL_STRIDE),
+      .POOL_COLUMNS(POOL_COLUMNS),
+      .COLUMN_STRIDE(COLUMN_STRIDE),
+      .ADDRESS_BITS(ADDRESS_BITS),
+      .PLACE_BITS(PLACE_BITS)
+  ) walk (
+      .clock,
+      .clear,
+      .advance(accepts),
+      .height,
+      .width,
+      .groups,
+      .out_width(ADDRESS_BITS'(out_width)),
+      .pad,
+      .column_pad,
+      .row,
+      .column,
+      .row_phase,
+      .column_phase,
+      .tile_row,
+      .tile_column,
+      .address,
+      .place,
+      .last_row(last_row_of_map),
+      .last_column(last_column_of_map),
+      .last_group,
+      .last_of_stride
+  );
   assign in_window = row_phase < 16'(POOL_KERNEL) && column_phase < 16'(POOL_COLUMNS) && tile_row < out_height && tile_column < out_width;
   assign first_row = row_phase == '0 || row == '0;
   assign last_row = row_phase == 16'(POOL_KERNEL - 1) || last_row_of_map;
   assign first_column = column_phase == '0 || column == '0;
   assign last_column = column_phase == 16'(POOL_COLUMNS - 1) || last_column_of_map;
-  assign address = group_address + ADDRESS_BITS'(tile_column);
-  assign place = row_place + PLACE_BITS'(column_phase);
-  always_ff @(posedge clock) begin
-    if (clear) begin
-      {row, column, group, tile_row, tile_column} <= '0;
-      row_phase <= pad;
-      column_phase <= column_pad;
-      group_address <= '0;
-      row_place <= first_place;
-    end else if (accepts) begin
-      column <= last_column_of_map ? '0 : column + 16'd1;
-      column_phase <= last_column_of_map ? column_pad : (column_phase == 16'(COLUMN_STRIDE - 1)) ? '0 : column_phase + 16'd1;
-      if (last_column_of_map) tile_column <= '0;
-      else if (column_phase == 16'(COLUMN_STRIDE - 1)) tile_column <= tile_column + 16'd1;
-      if (last_column_of_map) begin
-        group <= last_group ? '0 : group + 16'd1;
-        group_address <= last_group ? '0 : group_address + ADDRESS_BITS'(out_width);
-        if (last_group) begin
-          row <= last_row_of_map ? '0 : row + 16'd1;
-          row_phase <= last_row_of_map ? pad : (row_phase == 16'(POOL_STRIDE - 1)) ? '0 : row_phase + 16'd1;
-          if (last_row_of_map) tile_row <= '0;
-          else if (row_phase == 16'(POOL_STRIDE - 1)) tile_row <= tile_row + 16'd1;
-          if (last_row_of_map) row_place <= first_place;
-          else row_place <= (row_phase == 16'(POOL_STRIDE - 1)) ? '0 : row_place + PLACE_BITS'(POOL_COLUMNS);
-        end
-      end
-    end
-  end
 
   // --- What the window has come to with this beat.
   logic [LANES*LANE_BITS-1:0] between_rows[0:(1<<ADDRESS_BITS)-1];
@@ -213,5 +206,5 @@ module tiled_pooling #(
   end
 
   logic unused;
-  assign unused = &{1'b0, fifo_ready, waiting};
+  assign unused = &{1'b0, fifo_ready, waiting, last_group, last_of_stride};
 endmodule

@@ -63,61 +63,57 @@ module tiled_unpooling #(
   end
 
   // --- The next element of the map before.
-  logic [15:0] row, column, group, tile_row, tile_column, row_phase, column_phase;
-  logic [ADDRESS_BITS-1:0] group_address;
-  logic [PLACE_BITS-1:0] row_place, place, first_place;
-  always_comb begin  // pad x POOL_COLUMNS, without a multiplier
-    first_place = '0;
-    for (int bit_of_pad = 0; bit_of_pad < PLACE_BITS; bit_of_pad++)
-      if (pad[bit_of_pad]) first_place = first_place + (PLACE_BITS'(POOL_COLUMNS) << bit_of_pad);
-  end
-  logic has_windows, ready, advance, last_column, last_group, last_row, last_of_windows, in_window;
+  logic [15:0] row, column, row_phase, column_phase, tile_row, tile_column;
+  logic [ADDRESS_BITS-1:0] address;
+  logic [PLACE_BITS-1:0] place;
+  logic has_windows, ready, advance, last_row, last_column, last_group, last_of_stride, in_window;
+  tile_walk #(
+      .POOL_STRIDE(POOL_STRIDE),
+      .POOL_COLUMNS(POOL_COLUMNS),
+      .COLUMN_STRIDE(COLUMN_STRIDE),
+      .ADDRESS_BITS(ADDRESS_BITS),
+      .PLACE_BITS(PLACE_BITS)
+  ) walk (
+      .clock,
+      .clear,
+      .advance,
+      .height,
+      .width,
+      .groups,
+      .out_width(ADDRESS_BITS'(out_width)),
+      .pad,
+      .column_pad,
+      .row,
+      .column,
+      .row_phase,
+      .column_phase,
+      .tile_row,
+      .tile_column,
+      .address,
+      .place,
+      .last_row,
+      .last_column,
+      .last_group,
+      .last_of_stride
+  );
   assign has_windows = tile_row < out_height;
   assign ready = (!has_windows || halves_full[read_half]) && !clear;
   assign advance = ready && (!raw_error_tvalid || raw_error_tready);
-  assign last_column = column == width - 16'd1;
-  assign last_group = group == groups - 16'd1;
-  assign last_row = row == height - 16'd1;
-  assign last_of_windows = last_row || row_phase == 16'(POOL_STRIDE - 1);
-  assign half_read = advance && last_column && last_group && last_of_windows && has_windows;
+  assign half_read = advance && last_column && last_group && last_of_stride && has_windows;
   assign in_window = has_windows && tile_column < out_width && row_phase < 16'(POOL_KERNEL) && column_phase < 16'(POOL_COLUMNS);
-  assign place = row_place + PLACE_BITS'(column_phase);
   always_ff @(posedge clock) begin
-    if (clear) begin
-      {row, column, group, tile_row, tile_column, read_half, halves_full, raw_error_tvalid} <= '0;
-      row_phase <= pad;
-      column_phase <= column_pad;
-      group_address <= '0;
-      row_place <= first_place;
-    end else begin
+    if (clear) {read_half, halves_full, raw_error_tvalid} <= '0;
+    else begin
       halves_full <= (halves_full | {row_of_windows && write_half, row_of_windows && !write_half})
                    & ~{half_read && read_half, half_read && !read_half};
       if (half_read) read_half <= !read_half;
       if (advance) raw_error_tvalid <= 1'b1;
       else if (raw_error_tready) raw_error_tvalid <= 1'b0;
-      if (advance) begin
-        column <= last_column ? '0 : column + 16'd1;
-        column_phase <= last_column ? column_pad : (column_phase == 16'(COLUMN_STRIDE - 1)) ? '0 : column_phase + 16'd1;
-        if (last_column) tile_column <= '0;
-        else if (column_phase == 16'(COLUMN_STRIDE - 1)) tile_column <= tile_column + 16'd1;
-        if (last_column) begin
-          group <= last_group ? '0 : group + 16'd1;
-          group_address <= last_group ? '0 : group_address + ADDRESS_BITS'(out_width);
-          if (last_group) begin
-            row <= last_row ? '0 : row + 16'd1;
-            row_phase <= last_row ? pad : last_of_windows ? '0 : row_phase + 16'd1;
-            if (last_row) tile_row <= '0;
-            else if (last_of_windows) tile_row <= tile_row + 16'd1;
-            if (last_row) row_place <= first_place;
-            else row_place <= last_of_windows ? '0 : row_place + PLACE_BITS'(POOL_COLUMNS);
-          end
-        end
-      end
     end
   end
 
   logic [LANES*LANE_BITS-1:0] read_word;
-  assign read_word = words[{read_half, group_address + ADDRESS_BITS'(tile_column)}];
+  assign read_word = words[{read_half, address}];
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     logic [ELEMENT_BITS-1:0] element;
     if (AVERAGE != 0) begin : g_divided
@@ -135,8 +131,6 @@ module tiled_unpooling #(
     end
     always_ff @(posedge clock) if (advance) raw_error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS] <= in_window ? element : '0;
   end
-  if (AVERAGE != 0) begin : g_unused
-    logic unused;
-    assign unused = &{1'b0, place};
-  end
+  logic unused;
+  assign unused = &{1'b0, row, column, last_row, place};
 endmodule
