@@ -293,8 +293,9 @@ void Rank::report_done() {
 
 void Rank::wait() {
   missing_.clear();
-  for (const auto& worker : workers_) worker->look(missing_);
-  const bool idle = missing_.empty();  // the devices lack nothing but decisions, sums or an end
+  for (const auto& worker : workers_)
+    if (worker->look(missing_) == Worker::State::kReady) return;  // room to send was found only now
+  const bool idle = missing_.empty();                             // the devices lack nothing but decisions, sums or an end
   for (const auto& server : servers_) server->look(missing_);
   saves_->look(missing_);
   for (const Relay& relay : relays_) relay.look(missing_);

@@ -34,7 +34,7 @@ bool ReplicaColumn::advance() {
   if (now - idle_since_ > transport_.settings().deadline / 2) {
     std::vector<Interest> missing;
     sum_->look(missing);
-    if (!missing.empty()) transport_.wait(missing);
+    transport_.wait(missing);
   }
   return false;
 }

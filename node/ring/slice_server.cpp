@@ -60,12 +60,14 @@ std::vector<double> SliceServer::columns_in_back_of(int64_t version) const {
   return {columns.begin() + home.offset, columns.begin() + home.offset + home.count};
 }
 
+bool SliceServer::has_pass() {
+  const auto behind = [&](const Rows& rows) { return *due_version_ > rows.slice->newest(); };
+  return find_pass() && *due_version_ <= slice_.newest() && !(due_back_ && std::ranges::any_of(rows_, behind));
+}
+
 bool SliceServer::send_pass() {
   Transport& transport = *context_.transport;
-  const auto behind = [&](const Rows& rows) { return *due_version_ > rows.slice->newest(); };
-  if (!find_pass() || *due_version_ > slice_.newest() || (due_back_ && std::ranges::any_of(rows_, behind)) ||
-      !transport.can_send(parameters_))
-    return false;
+  if (!has_pass() || !transport.can_send(parameters_)) return false;
   const ElementType wire = item(context_.plan().flows, parameters_).wire;
   const size_t bytes = wire_bytes(wire, slice_.where().count);
   const std::span<std::byte> payload = transport.begin_send(parameters_).first(bytes);
@@ -105,13 +107,11 @@ bool SliceServer::step() {
   return send_pass() || took;
 }
 
+// Also what is here by now: credits may be found between two looks, and a wait for them ends at once.
 void SliceServer::look(std::vector<Interest>& missing) {
-  const Transport& transport = *context_.transport;
   const bool expects = gradients_taken_ < context_.plan().micro_batches() * (user_.over() ? user_.decided() : user_.decided() + 1);
-  if (gradients_ >= 0 && expects && !slice_.complete() && !transport.has_message(gradients_))
-    missing.push_back({Want::kMessage, gradients_, {gradients_taken_}});
-  if (find_pass() && *due_version_ <= slice_.newest() && !context_.transport->can_send(parameters_))
-    missing.push_back({Want::kCredit, parameters_, {passes_sent_}});
+  if (gradients_ >= 0 && expects && !slice_.complete()) missing.push_back({Want::kMessage, gradients_, {gradients_taken_}});
+  if (has_pass()) missing.push_back({Want::kCredit, parameters_, {passes_sent_}});
 }
 
 int64_t SliceServer::due() {

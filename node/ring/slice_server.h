@@ -55,6 +55,8 @@ class SliceServer final : public Updatable {
 
  private:
   bool find_pass();
+  // Its content is here: nothing but room to send it may be lacking.
+  bool has_pass();
   bool send_pass();
   bool take_gradient();
   std::vector<double> columns_in_back_of(int64_t version) const;

@@ -39,7 +39,8 @@ class ColumnSum {
   bool advance();
   // The last advance() got somewhere.
   bool moved() const { return moved_; }
-  // What it lacks now.
+  // What would let it go on: of every step that it may take next, the first thing that is lacking, or one that is here, where
+  // nothing is lacking any more. A wait for them never sleeps over a step that could be taken.
   void look(std::vector<Interest>& missing);
 
  private:

@@ -77,6 +77,37 @@ TEST(ColumnSum, ANanOfOneReplicaReachesAll) {
   EXPECT_THAT(outcomes, Each(""));
 }
 
+// The rank in the middle waits for a total, and the next sum from below came with its last look at the wire.
+TEST(ColumnSum, WhatCameLastIsNotSleptOver) {
+  LocalHub hub(3);
+  std::vector<std::unique_ptr<Transport>> columns;
+  std::vector<std::unique_ptr<ColumnSum>> sums;
+  std::vector<std::vector<float>> values;
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    columns.push_back(std::make_unique<Transport>(hub.wire(rank)));
+    columns.back()->open(ColumnSum::flows(3, /*piece_bytes=*/4000, /*credits=*/2));
+    sums.push_back(std::make_unique<ColumnSum>(*columns.back()));
+    values.push_back(values_of<float>(rank, 3000));
+  }
+  for (size_t rank = 0; rank < 3; ++rank) sums[rank]->begin(std::span(values[rank]), 0);
+  // Whether a wait for what a rank looks for ends.
+  const auto goes_on = [&](size_t rank) {
+    std::vector<Interest> missing;
+    sums[rank]->look(missing);
+    return columns[rank]->wait(missing, {.at_most = std::chrono::milliseconds(1)}).has_value();
+  };
+  EXPECT_FALSE(sums[0]->advance());
+  EXPECT_FALSE(sums[1]->advance());  // both pieces arrive at the end
+  EXPECT_TRUE(goes_on(1));
+  EXPECT_FALSE(sums[1]->advance());  // both go on up, and their credits back
+  EXPECT_FALSE(goes_on(1));
+  EXPECT_FALSE(sums[0]->advance());  // credits arrive at the end
+  EXPECT_TRUE(goes_on(0));
+  EXPECT_FALSE(sums[0]->advance());  // the last piece leaves
+  EXPECT_FALSE(sums[1]->advance());  // and arrives; totals are still lacking
+  EXPECT_TRUE(goes_on(1));
+}
+
 TEST(ColumnSum, ReplicasThatAddUpDifferentThingsAreTold) {
   LocalHub hub(2);
   const auto outcomes = outcomes_on_threads(2, [&](int64_t rank) {
