@@ -190,13 +190,15 @@ int tell_inference_check(const Plan& plan, const Graph& graph, bool json) {
       else
         fmt::print("not built: {}\n", engine.reason);
     }
-    if (ratio)
+    if (engines.empty())
+      fmt::print("no board of the plan computes: nothing to generate\n");
+    else if (ratio)
       fmt::print("pace_ratio {:.3f}: the built engines' pace over the planned one (modelled); no top joins a device's engines yet\n",
                  *ratio);
     else
       fmt::print("no pace_ratio while an engine is missing\n");
   }
-  return ratio ? 0 : exit_status_of(ErrorCode::kInfeasible);
+  return ratio || engines.empty() ? 0 : exit_status_of(ErrorCode::kInfeasible);
 }
 
 std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,

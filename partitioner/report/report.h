@@ -27,6 +27,7 @@ inline constexpr size_t kMostColumns = 250;
 
 // What is generated for a device, where it is a board.
 struct BuiltTime {
+  bool counts = true;  // is a board that computes something; hardware is generated for those alone
   bool generated = false;
   bool fits = false;           // the board
   double planned_seconds = 0;  // per image, of its slowest engine

@@ -123,8 +123,7 @@ Figure as_built(const PlanView& view) {
   StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
   int64_t too_large = 0, missing = 0;
   for (const BuiltTime& device : built) {
-    const bool is_board = device.planned_seconds > 0;
-    if (is_board && !device.generated) ++missing;
+    if (device.counts && !device.generated) ++missing;
     if (device.generated && !device.fits) ++too_large;
   }
   for (const size_t i : view.columns(count, [&](size_t d) { return std::max(built[d].planned_seconds, built[d].built_seconds); })) {
@@ -135,7 +134,7 @@ Figure as_built(const PlanView& view) {
     column.tooltip = device.generated
                          ? fmt::format("{}: built {} per {}, planned {}{}", view.device_text(i), duration(device.built_seconds),
                                        view.sample(), duration(device.planned_seconds), device.fits ? "" : "; more than the board has")
-                         : fmt::format("{}: not generated", view.device_text(i));
+                         : fmt::format("{}: {}", view.device_text(i), device.counts ? "not generated" : "nothing to generate");
     chart.columns.push_back(std::move(column));
   }
   std::string note = view.context.built_text + ".";

@@ -78,7 +78,8 @@ ReportContext report_context(const PlanFlags& flags, const Graph& graph, const s
   context.built_text = built_text(built);
   if (const std::string waiting = waiting_text(built); !waiting.empty()) context.built_text += "; " + waiting;
   for (const CheckedDevice& device : built.devices)
-    context.built.push_back({.generated = device.check.generated,
+    context.built.push_back({.counts = device.counts,
+                             .generated = device.check.generated,
                              .fits = device.check.fits(),
                              .planned_seconds = device.check.planned_seconds,
                              .built_seconds = device.check.built_seconds});

@@ -27,7 +27,7 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
     const DeviceCheck& check = row.check;
     json device = {{"index", check.index},
                    {"device", check.board},
-                   {"generated", check.generated},
+                   {"generated", nullptr},
                    {"reason", check.reason},
                    {"planned_multipliers", multipliers(check.planned)},
                    {"built_multipliers", multipliers(check.built)},
@@ -36,7 +36,7 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
                    {"slowest", check.slowest}};
     device.update(amounts(check.built_amounts));
     device.update(
-        json{{"fits", check.fits()},
+        json{{"fits", nullptr},
              {"lacks", check.lacks},
              {"planned", amounts(check.planned_amounts)},
              {"capacity", amounts(check.capacity)},
@@ -48,6 +48,11 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
                {"streamed_bytes_per_sample", check.off_chip.streamed_bytes_per_sample}}},
              {"waits_off_chip",
               {{"memories", check.waits.memories}, {"bytes_per_sample", check.waits.bytes_per_sample}, {"bytes", check.waits.bytes}}}});
+    // Of a device that nothing is generated for, neither is asked.
+    if (row.counts) {
+      device["generated"] = check.generated;
+      device["fits"] = check.fits();
+    }
     devices.push_back(std::move(device));
   }
   json all = {{"devices", devices},
@@ -82,8 +87,8 @@ void print_table(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const DeviceCheck& check = row.check;
     if (!check.generated) {
-      fmt::print("{:>6} {:<7} {:>18} {:>18} not generated: {}\n", check.index, check.board, row.counts ? counts_text(check.planned) : "-",
-                 "-", check.reason);
+      fmt::print("{:>6} {:<7} {:>18} {:>18} {}: {}\n", check.index, check.board, row.counts ? counts_text(check.planned) : "-", "-",
+                 row.counts ? "not generated" : "nothing to generate", check.reason);
       continue;
     }
     const BoardAmounts &planned = check.planned_amounts, &built = check.built_amounts, &there = check.capacity;
@@ -112,7 +117,7 @@ void print_table(const std::vector<Row>& rows) {
 
 void print_pace(const RingCheck& ring) {
   if (ring.boards() == 0) {
-    fmt::print("the plan has no boards\n");
+    fmt::print("no board of the plan computes: nothing to generate\n");
     return;
   }
   fmt::print("{} of {} boards generated, {} of them within their resources; ", ring.generated(), ring.boards(), ring.fitting());

@@ -133,7 +133,11 @@ TEST(Report, DrawsWhatIsBuiltBesideWhatIsPlanned) {
   example.context.pace_ratio = 0.875;
   example.context.built_text = "pace_ratio 0.875: what rtl generates over the plan";
   for (size_t device = 0; device < example.summary.devices.size(); ++device)
-    example.context.built.push_back({.generated = device != 2, .fits = device != 3, .planned_seconds = 7e-3, .built_seconds = 8e-3});
+    example.context.built.push_back({.counts = device != 4,
+                                     .generated = device != 2 && device != 4,
+                                     .fits = device != 3,
+                                     .planned_seconds = 7e-3,
+                                     .built_seconds = 8e-3});
   const std::string page = page_of(example);
   EXPECT_THAT(page, HasSubstr("<span class=\"value\">0.875</span>"));
   EXPECT_THAT(page, testing::Not(HasSubstr("room of its memories")));
@@ -141,6 +145,7 @@ TEST(Report, DrawsWhatIsBuiltBesideWhatIsPlanned) {
   EXPECT_THAT(page, HasSubstr("built 8.00 ms per image, planned 7.00 ms"));
   EXPECT_THAT(page, HasSubstr("more than the board has"));
   EXPECT_THAT(page, HasSubstr("Without a column: 1 not generated."));
+  EXPECT_THAT(page, testing::ContainsRegex("device 4[^:]*: nothing to generate"));
   example.context.waiting_pace_ratio = 0.25;
   EXPECT_THAT(page_of(example), HasSubstr("with the room of its memories: 0.250"));
 }
