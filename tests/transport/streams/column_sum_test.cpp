@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "tests/transport/rings.h"
 #include "transport/local/local_wire.h"
@@ -77,7 +79,7 @@ TEST(ColumnSum, ANanOfOneReplicaReachesAll) {
   EXPECT_THAT(outcomes, Each(""));
 }
 
-// The rank in the middle waits for a total, and the next sum from below came with its last look at the wire.
+// The rank in the middle looks for the next sum from below, and a total came with its last look at the wire.
 TEST(ColumnSum, WhatCameLastIsNotSleptOver) {
   LocalHub hub(3);
   std::vector<std::unique_ptr<Transport>> columns;
@@ -87,24 +89,24 @@ TEST(ColumnSum, WhatCameLastIsNotSleptOver) {
     columns.push_back(std::make_unique<Transport>(hub.wire(rank)));
     columns.back()->open(ColumnSum::flows(3, /*piece_bytes=*/4000, /*credits=*/2));
     sums.push_back(std::make_unique<ColumnSum>(*columns.back()));
-    values.push_back(values_of<float>(rank, 3000));
+    values.push_back(values_of<float>(rank, 4000));
   }
   for (size_t rank = 0; rank < 3; ++rank) sums[rank]->begin(std::span(values[rank]), 0);
-  // Whether a wait for what a rank looks for ends.
+  // A wait for what the rank looks for would end at once.
   const auto goes_on = [&](size_t rank) {
     std::vector<Interest> missing;
     sums[rank]->look(missing);
-    return columns[rank]->wait(missing, {.at_most = std::chrono::milliseconds(1)}).has_value();
+    return std::ranges::any_of(missing, [&](const Interest& interest) { return columns[rank]->ready(interest); });
   };
-  EXPECT_FALSE(sums[0]->advance());
-  EXPECT_FALSE(sums[1]->advance());  // both pieces arrive at the end
+  EXPECT_FALSE(sums[0]->advance());  // two of four pieces leave
+  EXPECT_FALSE(sums[1]->advance());  // and arrive at the end
   EXPECT_TRUE(goes_on(1));
-  EXPECT_FALSE(sums[1]->advance());  // both go on up, and their credits back
+  EXPECT_FALSE(sums[1]->advance());  // both go on up
   EXPECT_FALSE(goes_on(1));
-  EXPECT_FALSE(sums[0]->advance());  // credits arrive at the end
-  EXPECT_TRUE(goes_on(0));
-  EXPECT_FALSE(sums[0]->advance());  // the last piece leaves
-  EXPECT_FALSE(sums[1]->advance());  // and arrives; totals are still lacking
+  EXPECT_FALSE(sums[2]->advance());
+  EXPECT_TRUE(goes_on(2));
+  EXPECT_FALSE(sums[2]->advance());  // both totals leave
+  EXPECT_FALSE(sums[1]->advance());  // and arrive at the end, while the third sum is lacking
   EXPECT_TRUE(goes_on(1));
 }
 
