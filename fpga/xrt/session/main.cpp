@@ -219,7 +219,7 @@ class Session {
 
   // Beside the main thread, which may be inside XRT for as long as XRT likes.
   [[noreturn]] void watch() {
-    pid_t dead_before = 0;
+    Dead dead;
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       const int64_t since = busy_since_;
@@ -229,15 +229,35 @@ class Session {
       if (!emulated_) continue;
       if (auto death = death_of_device()) report(death->code, std::move(death->why));
       if (device_ > 0) continue;
-      // Others that the shim starts are waited for at once; one that stays dead is the device.
-      siginfo_t info{};
-      const pid_t dead = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
-      if (dead != 0 && dead == dead_before) {
-        Death death = ended(info);
+      if (const auto found = dead_device(dead)) {
+        Death death = ended(*found);
         report(death.code, std::move(death.why));
       }
-      dead_before = dead;
     }
+  }
+
+  // A child that has ended and that nobody has waited for, and for how many looks.
+  static constexpr int kLooksAtTheUnknown = 20;  // a tenth of a second apart
+  struct Dead {
+    pid_t process = 0;
+    int looks = 0;
+  };
+  // Before the shim is ready. The shim starts others, too, and waits for them at once, but on a busy machine at once may be seconds: the
+  // device says who it is as soon as it runs. One that never came to run ends with a status, which the helpers do not.
+  std::optional<siginfo_t> dead_device(Dead& dead) const {
+    siginfo_t info{};
+    const auto has_ended = [&](idtype_t whom, pid_t process) {
+      return waitid(whom, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+    };
+    std::ifstream file(folder_ / kPidFile);
+    if (pid_t device = 0; file >> device) return has_ended(P_PID, device) ? std::optional(info) : std::nullopt;
+    if (!has_ended(P_ALL, 0)) {
+      dead = {};
+      return {};
+    }
+    dead = {info.si_pid, info.si_pid == dead.process ? dead.looks + 1 : 1};
+    const bool failed = info.si_code != CLD_EXITED || info.si_status != 0;
+    return failed && dead.looks > kLooksAtTheUnknown ? std::optional(info) : std::nullopt;
   }
 
   LocalSocket rank_;
