@@ -70,6 +70,10 @@ struct Fit {
 
 Fit fit_sequence(const Model& model, const Shape& data) {
   Fit fit{.transform = {.output = data}, .notes = {}, .obstacle = {}};
+  if (model.input_kind == InputKind::kTokens) {
+    fit.obstacle = "they are no tokens";
+    return fit;
+  }
   if (data == model.input) return fit;
   if (data.channels != model.input.channels || data.width != model.input.width) {
     fit.obstacle = "the features of a step are not padded or cut";
@@ -128,6 +132,7 @@ std::string fitting_models(const Shape& data) {
 // What data the model does take, in words.
 std::string what_fits(const Model& model) {
   const Shape& wanted = model.input;
+  if (model.input_kind == InputKind::kTokens) return "text, text:FILE, or arrays: of whole numbers, one a step";
   if (model.input_kind != InputKind::kImage) return fmt::format("sequences of {} features per step", wanted.channels);
   const std::string grey = wanted.channels == 3 ? fmt::format(" or {}", text_of(Shape{1, wanted.height, wanted.width})) : "";
   return fmt::format("{}{}, or smaller images that padding (at most {} a side) or whole-number enlargement brings there", text_of(wanted),
@@ -166,9 +171,10 @@ AdaptedModel adapt(const Model& model, const Shape& data_shape, int64_t classes)
   const Graph original(model);  // a model that makes no sense by itself is refused as such
 
   Fit fit = fit_to(model, data_shape);
+  const bool tokens = model.input_kind == InputKind::kTokens;
   if (!fit.obstacle.empty())
-    fail(ErrorCode::kMismatch, "model \"{}\" takes {}, but the data is {}: {}; what fits: {}{}", model.name, text_of(model.input),
-         text_of(data_shape), fit.obstacle, what_fits(model), fitting_models(data_shape));
+    fail(ErrorCode::kMismatch, "model \"{}\" takes {}{}, but the data is {}{}: {}; what fits: {}{}", model.name, tokens ? "tokens, " : "",
+         text_of(model.input), tokens ? "images, " : "", text_of(data_shape), fit.obstacle, what_fits(model), fitting_models(data_shape));
   AdaptedModel adapted{model, fit.transform, std::move(fit.notes)};
   adapted.model.input = fit.transform.output;
   replace_head(adapted, classes);
