@@ -132,7 +132,7 @@ std::string fitting_models(const Shape& data) {
 // What data the model does take, in words.
 std::string what_fits(const Model& model) {
   const Shape& wanted = model.input;
-  if (model.input_kind == InputKind::kTokens) return "text, text:FILE, or arrays: of whole numbers, one a step";
+  if (model.input_kind == InputKind::kTokens) return "text, text:FILE, or arrays:FILE,layout=ids";
   if (model.input_kind != InputKind::kImage) return fmt::format("sequences of {} features per step", wanted.channels);
   const std::string grey = wanted.channels == 3 ? fmt::format(" or {}", text_of(Shape{1, wanted.height, wanted.width})) : "";
   return fmt::format("{}{}, or smaller images that padding (at most {} a side) or whole-number enlargement brings there", text_of(wanted),

@@ -189,9 +189,8 @@ class KindSearch {
       reason.text = fmt::format(
           "device {} ({}) would make the steps of a recurrent layer, which takes a CPU or GPU before it for the products with the "
           "inputs{}; "
-          "write the cluster in the order of the layers, as cpu+{}+cpu",
-          d, task_.cluster.devices[d].device, d + 1 < devices_ || d == 0 ? "" : " and one behind it for the layers that follow",
-          task_.cluster.devices[d].device);
+          "write the cluster in the order of the layers: a CPU or GPU, the board, a CPU or GPU",
+          d, task_.cluster.devices[d].device, d + 1 < devices_ || d == 0 ? "" : " and one behind it for the layers that follow");
     }
     return reason;
   }

@@ -85,9 +85,10 @@ TEST(Adapt, RefusesWithBothShapesTheCauseAndWhatFits) {
   expect_error(ErrorCode::kMismatch, {"data is 4x1x1"}, [] { adapt(zoo_model("resnet18"), {4, 1, 1}, 10); });
   expect_error(ErrorCode::kMismatch, {"0x8x8"}, [] { adapt(zoo_model("lenet5"), {0, 8, 8}, 10); });
   expect_error(ErrorCode::kMismatch, {"0 classes"}, [] { adapt(zoo_model("lenet5"), {1, 32, 32}, 0); });
-  expect_error(ErrorCode::kMismatch, {"\"text-classifier\" takes tokens, 1x20x1", "data is images, 1x20x1", "text:FILE, or arrays:"}, [] {
-    adapt(zoo_model("text-classifier"), {1, 20, 1}, 4);
-  });
+  expect_error(ErrorCode::kMismatch,
+               {"\"text-classifier\" takes tokens, 1x20x1", "data is images, 1x20x1", "text:FILE, or arrays:FILE,layout=ids"}, [] {
+                 adapt(zoo_model("text-classifier"), {1, 20, 1}, 4);
+               });
 }
 
 TEST(Adapt, ScoresWithoutADenseLayerCannotChange) {
