@@ -11,7 +11,6 @@
 #include "core/base/index.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
-#include "fpga/conv_ce/rtl/ring_lanes.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cost/built_blocks.h"
 
@@ -20,6 +19,7 @@ namespace millrace {
 namespace {
 
 bool can_be_built(const ConvolutionShape& shape) {
+  if (takes_map_flat(shape)) return true;
   return shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w && shape.groups <= 2 &&
          shape.pad_h <= shape.kernel_h / 2;
 }
@@ -133,7 +133,8 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
     const Node& node = graph.nodes()[i];
     std::optional<ConvolutionShape> shape = layer_shape(graph, node);
     if (!shape) continue;
-    shape = held_shape(*shape, {{0, shape->inputs}, {0, shape->outputs}});
+    // A map that is taken flat is one to streams.
+    if (!takes_map_flat(*shape)) shape = held_shape(*shape, {{0, shape->inputs}, {0, shape->outputs}}, 1);
     for (Width& width : widths_) width.cycles = std::max(width.cycles, stream_cycles(*shape, width.lanes));
     if (!can_be_built(*shape)) continue;
     const bool dense = std::holds_alternative<Dense>(node.layer.operation);
@@ -146,21 +147,26 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
                 .error_block_rows = 1,
                 .dropout_cycles = 0,
                 .after = nullptr,
-                .by_inputs = nullptr,
-                .of_outputs = nullptr};
+                .fronts = {}};
     add_blocks_after(item(graph.groups(), node.group), layer);
     const auto alike = std::ranges::find_if(
         layers_, [&](const std::optional<Layer>& other) { return other && other->whole == *shape && other->error_back == error_back; });
     if (alike != layers_.end()) {
-      layer.by_inputs = (*alike)->by_inputs;
-      layer.of_outputs = (*alike)->of_outputs;
+      layer.fronts = (*alike)->fronts;
     } else {
-      layer.by_inputs = std::make_shared<Fronts>(shape->inputs);
-      layer.of_outputs = std::make_shared<Fronts>(shape->outputs);
+      // Of a map that is taken flat, engines depend on the streams' width.
+      for (size_t width = 0; width < widths_.size(); ++width) {
+        if (width > 0 && !takes_map_flat(*shape)) {
+          layer.fronts.push_back(layer.fronts.front());
+          continue;
+        }
+        const int64_t inputs = rounded_up(shape->inputs, takes_map_flat(*shape) ? widths_[width].lanes : 1);
+        layer.fronts.push_back({std::make_shared<Fronts>(inputs), std::make_shared<Fronts>(shape->outputs)});
+      }
     }
     for (size_t other = 0; other < i && layer.alike == i; ++other)
-      if (layers_[other] && layers_[other]->by_inputs == layer.by_inputs && layers_[other]->by_outputs == layer.by_outputs &&
-          layers_[other]->error_block_rows == layer.error_block_rows)
+      if (layers_[other] && layers_[other]->fronts.front().by_inputs == layer.fronts.front().by_inputs &&
+          layers_[other]->by_outputs == layer.by_outputs && layers_[other]->error_block_rows == layer.error_block_rows)
         layer.alike = other;
     layers_[i] = std::move(layer);
   }
@@ -219,8 +225,8 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
 
 size_t GeneratedEngines::steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const {
   const Layer& layer = *layers_[engine.layer];
-  const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
-  return to_size(up || engine.held == layer.whole ? divided_up(channels, reserves.step) : channels / reserves.step);
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : layer.map_channels(engine.held);
+  return to_size(up || engine.held == whole_shape(layer, engine.lanes) ? divided_up(channels, reserves.step) : channels / reserves.step);
 }
 
 EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
@@ -249,11 +255,11 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
     for (const SizedBlocks& choice : choices_at(layer, engine, weights, known.size(), reserves)) fewest = std::min(fewest, choice.bram18);
     known.push_back(known.empty() ? fewest : std::max(fewest, known.back()));
   }
-  const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : layer.map_channels(engine.held);
   const int64_t all = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   const int64_t upper = std::min(static_cast<int64_t>(steps) * reserves.step, all);
   const int64_t below = steps > 1 ? known[steps - 2] : 0;
-  return std::max(below, known[steps - 1] * channels / upper);
+  return std::max(below, known[steps - 1] * std::min(channels, upper) / upper);
 }
 
 EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -267,10 +273,10 @@ EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, c
 
 EngineMemory GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                                   Reserves& reserves) const {
-  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, shape);
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
   const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, shape);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
   if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
   // The same for all periods that have the same smallest engine.
@@ -289,15 +295,22 @@ EngineSurroundings GeneratedEngines::surroundings_of(const Layer& layer, const G
           .gradient_samples = samples_side_by_side(weights)};
 }
 
-ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, size_t place, int64_t step) const {
-  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
-  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
-  return held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
-                                  layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
+ConvolutionShape GeneratedEngines::whole_shape(const Layer& layer, int64_t lanes) {
+  return held_shape(layer.whole, {{0, layer.whole.inputs}, {0, layer.whole.outputs}}, lanes);
 }
 
-GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, const ConvolutionShape& held) const {
-  return held.inputs == layer.whole.inputs ? *layer.of_outputs : *layer.by_inputs;
+ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const {
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
+  return held_shape(
+      layer.whole,
+      {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range, layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}},
+      engine.lanes);
+}
+
+GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, size_t width, const ConvolutionShape& held) const {
+  const FrontsOfWidth& fronts = layer.fronts[width];
+  return held.inputs == whole_shape(layer, widths_[width].lanes).inputs ? *fronts.of_outputs : *fronts.by_inputs;
 }
 
 int64_t GeneratedEngines::most_tiles(const Layer& layer, const ConvolutionShape& held) const {
@@ -306,8 +319,9 @@ int64_t GeneratedEngines::most_tiles(const Layer& layer, const ConvolutionShape&
 }
 
 // Where nobody else asks.
-EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const {
-  const int64_t channels = held.inputs == layer.whole.inputs ? held.outputs : held.inputs;
+EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const {
+  const bool of_outputs = &fronts == layer.fronts[width].of_outputs.get();
+  const int64_t channels = of_outputs ? held.outputs : layer.map_channels(held);
   std::unique_ptr<EngineFront>& front = item(fronts.of_channels, channels);
   if (!front) {
     front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles(layer, held));
@@ -315,10 +329,11 @@ EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, cons
   return *front;
 }
 
-std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& layer, const ConvolutionShape& held, int64_t cycles) const {
-  Fronts& fronts = fronts_of(layer, held);
+std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& layer, size_t width, const ConvolutionShape& held,
+                                                                 int64_t cycles) const {
+  Fronts& fronts = fronts_of(layer, width, held);
   const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, held);
+  EngineFront& front = front_of(fronts, layer, width, held);
   const EngineFront::Choice* choice = front.smallest(cycles);
   return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }
@@ -326,10 +341,10 @@ std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& la
 std::vector<GeneratedEngines::SizedBlocks> GeneratedEngines::sized_blocks(const Layer& layer, const GeneratedEngine& engine,
                                                                           const WeightsAt& weights, size_t place,
                                                                           const Reserves& reserves) const {
-  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, shape);
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
   const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, shape);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
   std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
   std::vector<SizedBlocks> found;
@@ -355,9 +370,9 @@ double GeneratedEngines::fewest_bytes(const GeneratedEngine& engine, const Weigh
   const Layer& layer = *layers_[engine.layer];
   if (layer.whole.groups > 1) return 0;
   const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
-  Fronts& fronts = fronts_of(layer, engine.held);
+  Fronts& fronts = fronts_of(layer, engine.width, engine.held);
   const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, engine.held);
+  EngineFront& front = front_of(fronts, layer, engine.width, engine.held);
   double fewest = bytes_per_sample(streams, engine.engine, engine.held, engine.error_back);
   for (const EngineFront::Choice& choice : std::views::reverse(front.choices())) {
     if (choice.slowest > engine.cycles_given) break;
@@ -378,10 +393,10 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
   while (reserves.bytes.size() < steps) {
     double fewest = std::numeric_limits<double>::infinity();
     const size_t place = reserves.bytes.size();
-    const ConvolutionShape shape = shape_at(layer, place, reserves.step);
-    Fronts& fronts = fronts_of(layer, shape);
+    const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+    Fronts& fronts = fronts_of(layer, engine.width, shape);
     const std::lock_guard front_lock(fronts.mutex);
-    EngineFront& front = front_of(fronts, layer, shape);
+    EngineFront& front = front_of(fronts, layer, engine.width, shape);
     const std::span<const EngineFront::Choice> choices = front.choices();
     std::vector<double>& known = reserves.bytes_of_choices[place];
     for (size_t c = known.size(); c < choices.size(); ++c)
@@ -406,7 +421,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<FewestBlocks>>& of_sizes = reserves.of_sizes[least ? 1 : 0];
   // Beyond what a board has multipliers for there are none.
-  const int64_t most = most_tiles(layer, layer.whole);
+  const int64_t most = most_tiles(layer, whole_shape(layer, engine.lanes));
   const size_t sizes = most > 0 ? std::min(place_of_size(most) + 1, engine_sizes().size()) : engine_sizes().size();
   while (of_sizes.size() <= place) {
     const size_t next = of_sizes.size();
@@ -438,7 +453,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
     EngineMemory memory;
     memory.bram18 = blocks.bram18;
     memory.port_cycles = least ? 0 : blocks.port_cycles;
-    memory.input_channels = least ? engine.held.inputs : most_input_channels(shape_at(layer, place, reserves.step).inputs);
+    memory.input_channels = least ? engine.held.inputs : most_input_channels(shape_at(layer, engine, place, reserves.step).inputs);
     memory.tiles = least && size > 0 ? engine_sizes()[size - 1] + 1 : engine_sizes()[size];
     // Never fewer than the smallest has.
     if (least) {
@@ -453,9 +468,9 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
 
 std::vector<GeneratedEngine> GeneratedEngines::that_keep_up(const GeneratedEngine& smallest, int64_t most_tiles) const {
   const Layer& layer = *layers_[smallest.layer];
-  Fronts& fronts = fronts_of(layer, smallest.held);
+  Fronts& fronts = fronts_of(layer, smallest.width, smallest.held);
   const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, smallest.held);
+  EngineFront& front = front_of(fronts, layer, smallest.width, smallest.held);
   std::vector<GeneratedEngine> found;
   for (const EngineFront::Choice& choice : front.keeping_up(smallest.cycles_given, most_tiles)) {
     found.push_back(smallest);
@@ -487,7 +502,7 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
   const ConvolutionShape& whole = layer.whole;
   GeneratedEngine built;
   built.error_back = layer.error_back;
-  built.held = whole;
+  built.held = whole_shape(layer, built.lanes);
   const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
   const auto width = std::ranges::find_if(widths_, [=](const Width& candidate) { return candidate.cycles <= passing; });
   if (width == widths_.end() || layer.dropout_cycles > passing) return built;
@@ -505,7 +520,7 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
     if (!by_outputs) held.inputs = whole_lane_groups(inputs, layer.elements_per_channel, width->lanes, whole.inputs);
     if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, width->lanes, whole.outputs);
   }
-  built.held = held_shape(whole, held);
+  built.held = held_shape(whole, held, built.lanes);
   built.layer = to_size(place);
   built.width = to_size(width - widths_.begin());
   built.cycles_given = whole_cycles(period_seconds, clock_hz);
@@ -516,7 +531,7 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
 void GeneratedEngines::add_engine(GeneratedEngine& built) const {
   const Layer& layer = *layers_[built.layer];
   const int64_t cycles = built.cycles_given;
-  const std::optional<EngineParallelism> engine = engine_within(layer, built.held, cycles);
+  const std::optional<EngineParallelism> engine = engine_within(layer, built.width, built.held, cycles);
   if (!engine) return;
   built.keeps_up = true;
   built.engine = *engine;
@@ -524,9 +539,9 @@ void GeneratedEngines::add_engine(GeneratedEngine& built) const {
   built.cycles = engine_cycles(built.engine, built.held);
   if (built.held.groups > 1) {  // a part computes as much as the whole, or more
     const ConvolutionShape& whole = layer.whole;
-    const ConvolutionShape part =
-        held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, built.lanes, whole.inputs), {0, whole.outputs}});
-    const std::optional<EngineParallelism> of_part = engine_within(layer, part, cycles);
+    const ConvolutionShape part = held_shape(
+        whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, built.lanes, whole.inputs), {0, whole.outputs}}, built.lanes);
+    const std::optional<EngineParallelism> of_part = engine_within(layer, built.width, part, cycles);
     if (!of_part) built.keeps_up = false;
     if (of_part) built.reserved_tiles = std::max(built.reserved_tiles, of_part->tiles());
   }

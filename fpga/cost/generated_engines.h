@@ -30,6 +30,7 @@
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 
 namespace millrace {
 
@@ -127,8 +128,11 @@ class GeneratedEngines {
     std::mutex mutex;
     std::vector<std::unique_ptr<EngineFront>> of_channels;
   };
+  struct FrontsOfWidth {
+    std::shared_ptr<Fronts> by_inputs, of_outputs;  // of all outputs, or of all inputs
+  };
   struct Layer {
-    ConvolutionShape whole;
+    ConvolutionShape whole;            // of the map, also where it is taken flat
     int64_t elements_per_channel = 1;  // of a dense layer's input
     bool error_back = false;
     bool by_outputs = false;  // how it is divided
@@ -136,7 +140,11 @@ class GeneratedEngines {
     int64_t error_block_rows = 1;
     int64_t dropout_cycles = 0;                                // of the slowest unit behind the sum, with streams of any width
     std::shared_ptr<const std::vector<BlocksAfterSum>> after;  // by width of the streams
-    std::shared_ptr<Fronts> by_inputs, of_outputs;             // of all outputs, or of all inputs; one for all layers alike
+    std::vector<FrontsOfWidth> fronts;                         // by width of the streams; one for all layers alike
+
+    // Of a map that is taken flat, the engine's channels of each of the map's.
+    int64_t channels_of_each() const { return takes_map_flat(whole) ? whole.height * whole.width : 1; }
+    int64_t map_channels(const ConvolutionShape& held) const { return held.inputs / channels_of_each(); }
   };
   // Of the ring's streams, in steps of a power of two: what the slowest takes.
   struct Width {
@@ -189,13 +197,15 @@ class GeneratedEngines {
   // Whole steps of channels that an engine holds, or as many as hold its channels.
   size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
-  ConvolutionShape shape_at(const Layer& layer, size_t place, int64_t step) const;
+  ConvolutionShape shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const;
+  // The whole layer, behind streams of such a width.
+  static ConvolutionShape whole_shape(const Layer& layer, int64_t lanes);
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
   // Of an engine of any board; 0: of any number.
   int64_t most_tiles(const Layer& layer, const ConvolutionShape& held) const;
-  Fronts& fronts_of(const Layer& layer, const ConvolutionShape& held) const;
-  EngineFront& front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const;
-  std::optional<EngineParallelism> engine_within(const Layer& layer, const ConvolutionShape& held, int64_t cycles) const;
+  Fronts& fronts_of(const Layer& layer, size_t width, const ConvolutionShape& held) const;
+  EngineFront& front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const;
+  std::optional<EngineParallelism> engine_within(const Layer& layer, size_t width, const ConvolutionShape& held, int64_t cycles) const;
 
   const Graph* graph_;
   double slowest_clock_hz_;

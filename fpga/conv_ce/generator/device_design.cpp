@@ -96,11 +96,13 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
   std::vector<double> bias(to_size(shard.layer_outputs));
   const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
   const int64_t dilation = conv == nullptr ? 1 : conv->dilation_h;
-  const int64_t side = (shard.engine.kernel - 1) / dilation + 1, taps = side * side;
+  const int64_t side = (shard.engine.kernel - 1) / dilation + 1;
+  const int64_t kernel_h = shard.flat ? shard.flat->height : shard.engine.kernel, kernel_w = shard.flat ? shard.flat->width : kernel_h;
+  const int64_t taps = shard.flat ? kernel_h * kernel_w : side * side;
   // Of the layer's kernel; nothing between the elements of a dilated one.
   const auto tap_at = [&](int64_t row, int64_t column) -> std::optional<int64_t> {
     if (row % dilation != 0 || column % dilation != 0) return std::nullopt;
-    return row / dilation * side + column / dilation;
+    return row / dilation * (shard.flat ? kernel_w : side) + column / dilation;
   };
   const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
@@ -108,20 +110,24 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
     if (parameter.tensor == "weight") {
       const int64_t inputs_mixed = parameter.elements() / (shard.layer_outputs * taps);  // with an output
       const int64_t channel_groups = shard.layer_inputs / inputs_mixed, outputs_mixed = shard.layer_outputs / channel_groups;
-      for (int64_t output = shard.outputs.begin; output < shard.outputs.end; ++output)
+      for (int64_t output = shard.outputs.begin; output < shard.outputs.end; ++output) {
+        std::vector<int16_t> kernels;
         for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input) {
           const int64_t first_mixed = output / outputs_mixed * inputs_mixed;
           const bool mixes = first_mixed <= input && input < first_mixed + inputs_mixed;
           if (!mixes && shard.shape.groups > 1) continue;
-          for (int64_t row = 0; row < shard.engine.kernel; ++row)
-            for (int64_t column = 0; column < shard.engine.kernel; ++column) {
+          for (int64_t row = 0; row < kernel_h; ++row)
+            for (int64_t column = 0; column < kernel_w; ++column) {
               const std::optional<int64_t> tap = tap_at(row, column);
               const bool mine = tap && mixes && holds(planned, output, is_dense ? input * taps + *tap : input);
-              shard.weight.push_back(mine ? quantized(item(full, (output * inputs_mixed + input - first_mixed) * taps + *tap),
-                                                      shard.formats.weight, design.weights_quantised)
-                                          : int16_t{0});
+              kernels.push_back(mine ? quantized(item(full, (output * inputs_mixed + input - first_mixed) * taps + *tap),
+                                                 shard.formats.weight, design.weights_quantised)
+                                     : int16_t{0});
             }
         }
+        if (shard.flat) kernels = beats_of_map(*shard.flat, kernels);
+        shard.weight.insert(shard.weight.end(), kernels.begin(), kernels.end());
+      }
     } else {
       bias = full;
     }
@@ -272,7 +278,9 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   shard.outputs_divided = divides_outputs(group);
   if (shard.outputs_divided && place != group.shards.begin()) shard.outputs_before = held_by(*std::prev(place)).outputs.end;
   shard.passed_begin = next == group.shards.end() ? whole.inputs : held_by(*next).inputs.begin;
-  shard.shape = held_shape(whole, held);
+  shard.shape = held_shape(whole, held, design.lanes);
+  if (takes_map_flat(whole))
+    shard.flat = BeatOrder{.channels = held.inputs.size(), .height = whole.height, .width = whole.width, .lanes = design.lanes};
   shard.planned_multipliers = planned_multipliers(planned);
   shard.planned_off_chip_bytes = planned_off_chip_bytes(planned);
   shard.first = place == group.shards.begin();
@@ -318,8 +326,11 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
   const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
   if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
+  if (takes_map_flat(*shape)) return *shape;
+  if (shape->inputs > kMostFlatChannels) refuse_layer(layer, fmt::format("it has more than {} input channels", kMostFlatChannels));
   if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
-    refuse_layer(layer, "the map before it is not square");
+    refuse_layer(layer, fmt::format("the map before it is not square, and has more than {} elements with its channels in sixteens",
+                                    kMostFlatChannels));
   if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
     refuse_layer(layer, "its kernel, stride or padding is not square");
   if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");

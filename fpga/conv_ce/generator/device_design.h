@@ -55,6 +55,7 @@
 #include "fpga/conv_ce/generator/device_maps.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 
 namespace millrace {
@@ -89,8 +90,9 @@ struct ShardDesign {
   ChannelRange outputs;      // whose sums are made here: all, unless the layer is divided by outputs
   int64_t layer_outputs = 0;
   bool outputs_divided = false;
-  int64_t outputs_before = 0;  // divided by outputs: so many sums come from the devices before
-  ConvolutionShape shape;      // with the inputs and outputs held here
+  int64_t outputs_before = 0;     // divided by outputs: so many sums come from the devices before
+  ConvolutionShape shape;         // with the inputs and outputs held here
+  std::optional<BeatOrder> flat;  // the map's beats, where the engine takes them as channels of a single pixel
   EngineParallelism engine;
   EngineMemories memories;
   EngineMemories gradient_memories;  // PG's, whose rows may hold several samples

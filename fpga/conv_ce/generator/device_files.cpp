@@ -58,9 +58,11 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
 // channel carry.
 std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
   std::vector<int32_t> mask(elements);
+  const std::vector<int16_t> of_flat = shard.flat ? meaningful(*shard.flat, 1) : std::vector<int16_t>{};
   for (int64_t output = 0; output < shard.shape.outputs; ++output)
     for (int64_t input = 0; input < shard.shape.inputs / shard.shape.groups; ++input)
-      for (int64_t tap = 0; tap < shard.engine.taps(); ++tap) mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = -1;
+      for (int64_t tap = 0; tap < shard.engine.taps(); ++tap)
+        mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = shard.flat ? item(of_flat, input) : -1;
   return mask;
 }
 

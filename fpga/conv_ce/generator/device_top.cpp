@@ -103,7 +103,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"K", number(s.kernel_h)},
       {"S", number(s.stride_h)},
       {"PAD", number(s.pad_h)},
-      {"HEIGHT", above},
+      {"HEIGHT", shard.flat ? "1" : above},
       {"POOLED_HEIGHT", pooled_height},
       {"WIDTH", number(s.width)},
       {"PG_WIDTH", number(shard.gradient_shape().width)},
@@ -439,7 +439,7 @@ std::string device_top(const DeviceDesign& design) {
       {"MODEL", design.model},
       {"SHARDS", shards},
       {"LANES", number(design.lanes)},
-      {"ROWS", number(design.shards.front().shape.height)},
+      {"ROWS", number(design.maps.front().height)},
       {"PORTS", ports},
       {"REFUSAL", design.sample_multiple() == 1 ? "refusal"
                                                 : fmt::format("(refusal == 32'd0 && samples % 16'd{} != 16'd0) ? {} : refusal",

@@ -210,7 +210,8 @@ class Runner {
   Map sums_of(Trace& trace, const Station& station) {
     const ShardDesign& shard = design_.shards[station.index];
     const ConvolutionShape& s = shard.shape;
-    const Map own = read(trace, station);
+    Map own = read(trace, station);
+    if (shard.flat) own = beats_of_map(*shard.flat, own);
     std::vector<int32_t> accumulators(s.output_elements());
     const int64_t out_plane = s.out_height() * s.out_width();
     Map before;  // the sums of other outputs
@@ -315,7 +316,9 @@ class Runner {
     if (!shard.error_back) return;
     std::vector<int32_t> accumulators(s.input_elements());
     accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
-    give_error(trace, station, to_elements(accumulators, shard.formats.error_shift(), counters_));
+    Map errors = to_elements(accumulators, shard.formats.error_shift(), counters_);
+    if (shard.flat) errors = map_of_beats(*shard.flat, errors);
+    give_error(trace, station, errors);
   }
 
   const DeviceDesign design_;
@@ -357,8 +360,9 @@ std::optional<DeviceDesign> cropped_design(const DeviceDesign& design, int64_t r
     const size_t number = cropped.unit_of(station);
     ShardDesign& unit = station.kind == StationKind::kShard ? cropped.shards[station.index] : cropped.tails[station.index];
     const ConvolutionShape& s = unit.shape;
-    unit.shape.height = height;
-    if (height + 2 * s.pad_h < s.kernel_h) return std::nullopt;
+    if (unit.flat && unit.flat->height != height) return std::nullopt;
+    if (!unit.flat) unit.shape.height = height;
+    if (s.height + 2 * s.pad_h < s.kernel_h) return std::nullopt;
     unit.window.height = unit.shape.out_height();
     unit.window.out_height = unit.pooled ? pooled_rows(design.unit(number), unit.window.height) : unit.window.height;
     if (unit.window.height + 2 * unit.window.pad_h < unit.window.kernel_h || unit.window.out_height < 1) return std::nullopt;

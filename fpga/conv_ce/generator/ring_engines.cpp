@@ -24,7 +24,7 @@ int64_t lanes_by_multipliers(const Plan& plan, const Graph& graph) {
     const std::optional<ConvolutionShape> shape = layer_shape(graph, graph.node(graph.index_of(shard.layer)));
     if (!shape) continue;
     for (const PhaseEngine& phase : shard.phases) {
-      item(tile_multipliers, shard.device) += shape->kernel_h * shape->kernel_w;
+      item(tile_multipliers, shard.device) += takes_map_flat(*shape) ? 1 : shape->kernel_h * shape->kernel_w;
       item(planned, shard.device) += phase.multipliers;
     }
   }
@@ -77,7 +77,7 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
       const HeldChannels held = held_channels(shard, group, node, *whole, lanes);
       Engine engine{.device = shard.device, .whole = *whole, .held = {}, .after = {}, .owner = index == group.shards.back()};
       for (const std::string& name : group.after) engine.after.push_back(&graph.node(graph.index_of(name)));
-      engine.held = held_shape(*whole, held);
+      engine.held = held_shape(*whole, held, lanes);
       for (const PhaseEngine& phase : shard.phases) {
         const bool back = phase.phase == Phase::kErrorBack;
         if (back && reads_network_input(graph, node)) continue;

@@ -86,14 +86,15 @@ class DeviceStreams {
     queue({.in = in, .out = out, .rows = own.room_rows}, latency, own);
   }
   // A group of the wider stream is complete only when several of the narrower have gone over the block's pixels.
+  // `map_rows`: of which its row is one to the adapter.
   size_t adapted(size_t in, const RowBlocks& order, int64_t row_cycles, int64_t channels, const AdapterMemory& memory, int64_t in_lanes,
-                 int64_t out_lanes, int64_t width) {
+                 int64_t out_lanes, int64_t width, int64_t map_rows = 1) {
     const size_t out = blocks(order, row_cycles);
     const auto of_block = static_cast<double>(divided_up(channels, banks_of(memory.banks)));
     const int64_t block = std::max(order.block_rows, order.first_block_rows), pixels = block * width;
     queue({.in = in,
            .out = out,
-           .rows = static_cast<double>(block) * (kAdapterSlots - 1) / of_block,
+           .rows = static_cast<double>(block * map_rows) * (kAdapterSlots - 1) / of_block,
            .latency = seconds(divided_up(std::min(out_lanes, channels), in_lanes) * pixels),
            .end_latency = seconds(pixels)},
           kQueueLatency);
@@ -184,24 +185,36 @@ class DeviceStreams {
   // --- Engines.
   double seconds(int64_t cycles) const { return cycle_ * static_cast<double>(cycles); }
 
+  // Of what an engine reads, as the map's other readers know it: a map that is taken flat is one row of the engine's.
+  struct MapRows {
+    int64_t rows, beats;  // of a row
+    int64_t of_one;       // of the engine's
+  };
+  static MapRows map_rows(const ShardDesign& shard) {
+    const int64_t of_one = shard.flat ? shard.flat->height : 1;
+    const int64_t row = shard.engine.groups_of_inputs(shard.shape.inputs) * shard.shape.width;
+    return {shard.shape.height * of_one, divided_up(row, of_one), of_one};
+  }
+
   void add_shard(size_t index) {
     const ShardDesign& shard = design_.shards[index];
     const ConvolutionShape& s = shard.shape;
     const Station station{StationKind::kShard, index};
     const EngineSweeps sweeps = sweeps_of(shard.engine, s);
-    const int64_t in_row = sweeps.input_groups * s.width, out_row = sweeps.output_groups * s.out_width();
+    const MapRows map = map_rows(shard);
+    const int64_t in_row = map.beats, out_row = sweeps.output_groups * s.out_width();
     const StreamCycles ports = shard.streams ? weight_stream_cycles(*shard.streams, shard.engine, s) : StreamCycles{};
 
     const size_t in = in_of(station);
-    const size_t lanes = shard.adapts_inputs() ? adapted(in, {.rows = s.height}, in_row, s.inputs, shard.input_adapter(), shard.lanes,
-                                                         shard.engine.input_lanes, s.width)
+    const size_t lanes = shard.adapts_inputs() ? adapted(in, {.rows = map.rows}, in_row, s.inputs, shard.input_adapter(), shard.lanes,
+                                                         shard.engine.input_lanes, s.width, map.of_one)
                                                : in;
-    const size_t kept = stream(s.height, in_row);
+    const size_t kept = stream(map.rows, in_row);
     remember(lanes, kept, shard.act_ram_beats,
              {.layer = shard.layer,
               .memory = "Act-RAM",
               .place = {RoomPlace::Kind::kActRam, index},
-              .sample_rows = s.height,
+              .sample_rows = map.rows,
               .row_beats = in_row});
 
     // FP.
@@ -215,11 +228,11 @@ class DeviceStreams {
     }
     ring_.timing.stage({.reads = {{.stream = lanes,
                                    .steps = s.out_height(),
-                                   .map_rows = s.height,
+                                   .map_rows = map.rows,
                                    .first_top = -s.pad_h,
                                    .stride = s.stride_h,
-                                   .window_rows = s.kernel_h,
-                                   .banks = banks_of(shard.memories.row_banks)}},
+                                   .window_rows = s.kernel_h * map.of_one,
+                                   .banks = banks_of(shard.memories.row_banks) * map.of_one}},
                         .adds = partial,
                         .out = made,
                         .compute = seconds(compute),
@@ -267,11 +280,11 @@ class DeviceStreams {
                                       divided_up(port_cycles * samples, wide.out_height())});
     RowWindow activations{.stream = kept,
                           .steps = wide.out_height(),
-                          .map_rows = wide.height,
+                          .map_rows = map_rows(shard).rows,
                           .first_top = -wide.pad_h,
                           .stride = wide.stride_h,
-                          .window_rows = wide.kernel_h,
-                          .banks = banks_of(shard.gradient_memories.row_banks)};
+                          .window_rows = wide.kernel_h * map_rows(shard).of_one,
+                          .banks = banks_of(shard.gradient_memories.row_banks) * map_rows(shard).of_one};
     RowWindow rows{.stream = errors,
                    .steps = wide.out_height(),
                    .map_rows = wide.out_height(),
@@ -292,27 +305,32 @@ class DeviceStreams {
     const ConvolutionShape& s = shard.shape;
     const EngineSweeps sweeps = sweeps_of(shard.engine, s);
     const ErrorBackSteps steps = error_back_steps(s);
-    const int64_t in_row = sweeps.input_groups * s.width;
+    const MapRows map = map_rows(shard);
     const int64_t sweep = forward_sweep_cycles(sweeps.load_words, steps.columns);
     const int64_t part = sweeps.output_groups / shard.engine.channel_groups * sweep;
-    const size_t made = blocks({.rows = s.height, .first_block_rows = steps.first_block_rows, .block_rows = shard.engine.stride}, in_row);
+    const int64_t made_rows = steps.rows * map.of_one;  // steps of rows: of a flat map a part each
+    const double compute =
+        seconds(std::max(sweeps.input_groups * part, divided_up(port_cycles, steps.rows))) / static_cast<double>(map.of_one);
+    const size_t made =
+        blocks({.rows = map.rows, .first_block_rows = steps.first_block_rows, .block_rows = shard.engine.stride}, map.beats);
     ring_.timing.stage({.reads = {{.stream = errors,
-                                   .steps = steps.rows,
+                                   .steps = made_rows,
                                    .map_rows = s.out_height(),
                                    .first_top = steps.first - shard.engine.span() + 1,
                                    .stride = 1,
                                    .window_rows = shard.engine.span(),
-                                   .banks = banks_of(shard.memories.error_row_banks)}},
+                                   .banks = banks_of(shard.memories.error_row_banks),
+                                   .steps_of_window = map.of_one}},
                         .out = made,
-                        .compute = seconds(std::max(sweeps.input_groups * part, divided_up(port_cycles, steps.rows))),
-                        .first = seconds(part),
+                        .compute = compute,
+                        .first = std::min(seconds(part), compute),
                         .latency = seconds(kErrorBackLatency),
-                        .ahead = kErrorSlots / static_cast<double>(sweeps.input_groups),
+                        .ahead = kErrorSlots * static_cast<double>(map.of_one) / static_cast<double>(sweeps.input_groups),
                         .tail = seconds(sweep)});
-    size_t rows = shard.sorts_errors() ? sorted(made, s.height, in_row, shard.sorter()) : made;
+    size_t rows = shard.sorts_errors() ? sorted(made, map.rows, map.beats, shard.sorter()) : made;
     if (shard.adapts_inputs())
-      rows = adapted(rows, {.rows = s.height}, beats({0, s.inputs}, s.width), s.inputs, shard.input_adapter(), shard.engine.input_lanes,
-                     shard.lanes, s.width);
+      rows = adapted(rows, {.rows = map.rows}, beats({0, s.inputs}, s.width) / map.of_one, s.inputs, shard.input_adapter(),
+                     shard.engine.input_lanes, shard.lanes, s.width, map.of_one);
     join(rows, error_of(station));
   }
 

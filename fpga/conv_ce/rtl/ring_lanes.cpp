@@ -55,7 +55,17 @@ ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_c
   return {first(range.begin), std::min(first(range.end - 1) + lanes, channels)};
 }
 
-ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held) {
+bool takes_map_flat(const ConvolutionShape& whole) {
+  const bool in_one_place = whole.kernel_h == whole.height && whole.kernel_w == whole.width && whole.pad_h == 0 && whole.pad_w == 0;
+  if (!in_one_place || whole.groups != 1 || whole.dilation_h != 1 || whole.dilation_w != 1) return false;
+  const int64_t pixels = whole.height * whole.width;
+  return (pixels > kMostPixelsAtOnce || whole.height != whole.width) &&
+         rounded_up(whole.inputs, kMostStreamLanes) * pixels <= kMostFlatChannels;
+}
+
+ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes) {
+  if (takes_map_flat(whole))
+    return {.inputs = rounded_up(held.inputs.size(), lanes) * whole.height * whole.width, .outputs = held.outputs.size()};
   ConvolutionShape shape = whole;
   shape.inputs = held.inputs.size();
   shape.outputs = held.outputs.size();

@@ -4,6 +4,7 @@
 //   const ConvolutionShape whole = *layer_shape(graph, node);
 //   stream_cycles(whole, /*lanes=*/4);                              // the larger map around the layer, a beat per cycle
 //   const ChannelRange held = whole_lane_groups({12, 88}, 1, 16, 128);    // 0 to 96
+//   held_shape(whole, {held, {0, whole.outputs}}, /*lanes=*/16);          // what the shard's engine computes
 //
 // All streams of a ring are equally wide: so many channels of one pixel per beat. A cut may fall anywhere; both neighbours hold the
 // group of lanes that it falls into.
@@ -40,13 +41,21 @@ Shape streamed_input(const Graph& graph);
 // `elements_per_channel` of them each.
 ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels);
 
+// A kernel that stands in one place, over the whole map, has a multiplier for every pixel. A map of more than so many, or one that is not
+// square, is taken flat instead: beat by beat as it comes, as channels of a single pixel, lanes beyond the last channel among them.
+inline constexpr int64_t kMostPixelsAtOnce = 64;
+// Channels are counted in so many bits.
+inline constexpr int64_t kMostFlatChannels = (int64_t{1} << 16) - 1;
+bool takes_map_flat(const ConvolutionShape& whole);
+
 // What a shard holds of a layer.
 struct HeldChannels {
   ChannelRange inputs, outputs;
 };
-// Of a whole layer its channel groups stay apart. A part of one computes them as one, with kernels of zero between channels that do not
-// mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros between.
-ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held);
+// What its engine computes, behind streams of so many lanes. Of a whole layer its channel groups stay apart. A part of one computes them as
+// one, with kernels of zero between channels that do not mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros
+// between.
+ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes);
 
 // What the maps before and behind the layer's sum take to pass.
 int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);

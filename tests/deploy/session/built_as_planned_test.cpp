@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/graph/model_builder.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/words_outside.h"
@@ -37,6 +38,17 @@ Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accountin
 
 std::optional<Plan> planned(const Graph& graph, const char* cluster) { return outcome_of(graph, cluster, Accounting::kFull).plan; }
 
+// Of the zoo, and one whose dense layer would have more multipliers than a zc706, were it to see the whole map at once.
+Model model_of(std::string_view name) {
+  if (name != "dense over 32 x 32") return find_model(name);
+  ModelBuilder net("dense-over-map", {3, 32, 32});
+  net.conv("conv", 12, {.kernel = 3, .pad = 1});
+  net.relu("relu");
+  net.flatten("flat");
+  net.dense("fc", 10);
+  return net.finish();
+}
+
 std::vector<DeviceCheck> checks_of(const Plan& plan, const Graph& graph) {
   std::vector<int64_t> devices(static_cast<size_t>(plan.devices()));
   std::iota(devices.begin(), devices.end(), 0);
@@ -51,8 +63,8 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
   for (const auto& [model, cluster] :
        {std::pair("lenet5", "zc706x2"), std::pair("digits-cnn", "vc709x15"), std::pair("fashion-cnn", "vc709x5"),
         std::pair("vgg11-cifar", "u280x3"), std::pair("mlp", "vc709"), std::pair("mlp", "vc709x3"), std::pair("vgg16", "u280x8"),
-        std::pair("vgg11-cifar", "vc709x2+u280x2")}) {
-    const Graph graph(find_model(model));
+        std::pair("vgg11-cifar", "vc709x2+u280x2"), std::pair("dense over 32 x 32", "zc706"), std::pair("dense over 32 x 32", "zc706x3")}) {
+    const Graph graph(model_of(model));
     const std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;
     const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
@@ -111,7 +123,7 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
       for (const int64_t index : group.shards) {
         const Shard& shard = plan->shards[static_cast<size_t>(index)];
         if (!whole || whole->groups > 1) continue;
-        const ConvolutionShape held = held_shape(*whole, held_channels(shard, group, node, *whole, pace.lanes));
+        const ConvolutionShape held = held_shape(*whole, held_channels(shard, group, node, *whole, pace.lanes), pace.lanes);
         const auto smallest = smallest_engine(held, pace.cycles_of(*plan, "vc709"), !reads_network_input(graph, node));
         ASSERT_TRUE(smallest) << group.layer;
         const int64_t multipliers = smallest->tiles() * smallest->taps();

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
 #include "core/plan/cuts.h"
 #include "core/plan/off_chip.h"
@@ -16,13 +17,26 @@ namespace {
 
 constexpr double kClock = 200e6;
 
+// Of the zoo, and a network whose dense layer takes its map flat: as wide as streams are, its channels fill their lanes or not.
+Model model_of(std::string_view name) {
+  if (name != "flat map") return find_model(name);
+  ModelBuilder net("flat map", {3, 12, 12});
+  net.conv("conv1", 21, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.flatten("flat");
+  net.dense("fc1", 30);
+  net.relu("relu2");
+  net.dense("fc2", 10);
+  return net.finish();
+}
+
 int64_t tiles(const std::optional<GeneratedEngine>& engine) { return engine->keeps_up ? engine->engine.tiles() : INT64_MAX; }
 
 // The search over cuts stands on it: more channels, or less time, never take a smaller engine.
 TEST(GeneratedEngines, AreMonotone) {
   std::mt19937_64 random(5);
-  for (const char* model : {"alexnet", "vgg11-cifar", "lenet5"}) {
-    const Graph graph(find_model(model));
+  for (const char* model : {"alexnet", "vgg11-cifar", "lenet5", "flat map"}) {
+    const Graph graph(model_of(model));
     const GeneratedEngines engines(graph, kClock);
     for (const LayerGroup& group : graph.groups()) {
       const Node& node = graph.node(group.head);
@@ -84,8 +98,8 @@ TEST(GeneratedEngines, AnswerAlikeWhateverWasAskedBefore) {
 TEST(GeneratedEngines, ReserveMemoryMonotonously) {
   std::mt19937_64 random(7);
   const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
-  for (const char* name : {"vgg16", "alexnet-grouped", "resnet18-cifar"}) {
-    const Graph graph(find_model(name));
+  for (const char* name : {"vgg16", "alexnet-grouped", "resnet18-cifar", "flat map"}) {
+    const Graph graph(model_of(name));
     const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock);
     for (const CatalogueDevice& board : {testing_support::vc709(), testing_support::with(testing_support::vc709(), "uram", 960)}) {
       const auto model = make_fpga_cost_model(board, {.wire = ElementType::kFixed16}, {}, engines);
@@ -194,8 +208,8 @@ bool none_above(const ShardDemand& one, const ShardDemand& other) {
 TEST(GeneratedEngines, LargerOnesMakeDemandsMonotone) {
   std::mt19937_64 random(31);
   int64_t by_smallest = 0, larger = 0, ways_seen = 0;
-  for (const char* name : {"vgg16", "resnet18-cifar", "alexnet"}) {
-    const Graph graph(find_model(name));
+  for (const char* name : {"vgg16", "resnet18-cifar", "alexnet", "flat map"}) {
+    const Graph graph(model_of(name));
     const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock, 900);
     const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
     for (const LayerGroup& group : graph.groups()) {

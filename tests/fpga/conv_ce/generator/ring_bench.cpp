@@ -115,7 +115,7 @@ RingBench::RingBench(std::vector<DeviceDesign> designs, int64_t samples) : desig
   vectors_.resize(designs_.size());
   const auto run = [&](size_t index, const std::vector<StreamVectors>& given) {
     const DeviceDesign& design = designs_[index];
-    vectors_[index] = device_vectors(design, design.shards.front().shape.height, samples_, /*seed=*/1, given);
+    vectors_[index] = device_vectors(design, design.maps.front().height, samples_, /*seed=*/1, given);
   };
   std::vector<std::vector<StreamVectors>> given(designs_.size());
   given.front() = {random_stream("s_activation", lanes, 13)};

@@ -271,7 +271,7 @@ TEST_F(RingEnginesInSimulation, OfAFlattenedInputPassUnderIcarus) {
 
 // Of whole images without pauses, by the device's own testbench.
 int64_t simulated_cycles(const DeviceDesign& design, const std::filesystem::path& place, int64_t samples) {
-  write_device(design, place, {.test_rows = design.shards.front().shape.height, .test_samples = samples});
+  write_device(design, place, {.test_rows = design.maps.front().height, .test_samples = samples});
   std::string text = read_text(place / "testbench.sv");
   const std::string pause = "random[1:0] != 2'd0";
   for (size_t at = text.find(pause); at != std::string::npos; at = text.find(pause)) text.replace(at, pause.size(), "1'b1");

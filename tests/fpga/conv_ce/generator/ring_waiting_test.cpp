@@ -27,6 +27,7 @@ struct Network {
 Network four_layers_cut() { return {four_layers(8, 8), 500, {{1, 5, 3}, {2, 4, 0}}}; }
 Network residual_blocks_cut() { return {residual_blocks(), 1500, {{2, 2, 1}, {3, 0, 0}}}; }
 Network whole_map_cut() { return {whole_map(), 1500, {{1, 3, 0}, {2, 0, 0}}}; }
+Network dense_over_map_cut() { return {dense_over_map(), 1500, {{1, 3, 0}, {2, 400, 0}}}; }
 Network inception_block_cut() { return {inception_block(), 2100, {{4, 0, 0}, {7, 0, 0}}}; }
 
 // `room`: samples that can wait between FP and their errors; the generator makes room for one.
@@ -236,6 +237,9 @@ TEST_F(RingWaitingInSimulationLong, ALayerOnFourBoardsWithRoomOnTheWay) { take_t
 TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(inception_block_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMap) { take_the_timed_cycles(whole_map_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMapWithMoreRoom) { take_the_timed_cycles(whole_map_cut(), 3); }
+
+TEST_F(RingWaitingInSimulationLong, ADenseLayerOverAFlatMap) { take_the_timed_cycles(dense_over_map_cut(), 1); }
+TEST_F(RingWaitingInSimulationLong, ADenseLayerOverAFlatMapWithMoreRoom) { take_the_timed_cycles(dense_over_map_cut(), 3); }
 
 TEST(RingWaiting, SaysHowMuchMoreRoomWouldDo) {
   const WaitingPlace far{.device = 2, .layer = "conv1", .memory = "winners", .room_samples = 1.5, .enough_samples = 3};

@@ -108,6 +108,20 @@ inline Model whole_map() {
   return net.finish();
 }
 
+// A dense layer over a map that is taken flat.
+inline Model dense_over_map() {
+  ModelBuilder net("dense-over-map", {3, 12, 11});
+  net.conv("conv1", 7, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 6, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.flatten("flat");
+  net.dense("fc1", 9);
+  net.relu("relu3");
+  net.dense("fc2", 4);
+  return net.finish();
+}
+
 // Every engine takes so many cycles for a sample.
 inline Plan ring_in_time(const Graph& graph, int64_t cycles, double slices = 3600, const std::vector<Cut>& cuts = {{1, 5, 3}, {2, 4, 0}}) {
   Plan plan = cut_plan(graph, cuts);
