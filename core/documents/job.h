@@ -73,6 +73,7 @@ struct Job {
   int64_t time_chunks = 1;  // parts in time that sequences are taken in
   bool recompute = false;   // what recurrent layers keep is made again before errors come back (core/plan/recomputation.h)
   std::string strategy;     // of a plan made on the spot: "hybrid", "layer", "kind"; empty: hybrid
+  std::string divide;       // of strategy kind: "auto" (where that is faster), "all" recurrent layers, "boards" (all of them); empty: auto
   uint64_t seed = 1;
   OptimizerSettings optimizer;
   LearningRate learning_rate;

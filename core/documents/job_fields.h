@@ -97,6 +97,7 @@ struct Fields<Job> {
     v.field("time_chunks", &Job::time_chunks, Presence::kDefaulted, Integers{0, 1 << 20});  // 0: as many as the planner chooses
     v.field("recompute", &Job::recompute, Presence::kDefaulted);
     v.field("strategy", &Job::strategy, Presence::kDefaulted, Words::kFree);
+    v.field("divide", &Job::divide, Presence::kDefaulted, Words::kFree);
     v.field("seed", &Job::seed, Presence::kRecorded);
     v.field("optimizer", &Job::optimizer, Presence::kRecorded);
     v.field("learning_rate", &Job::learning_rate, Presence::kRecorded);

@@ -70,6 +70,8 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   task.graph = &graph;
   task.cluster = cluster;
   if (!job.strategy.empty()) task.options.strategy = strategy_from(job.strategy);
+  const bool by_kind = task.options.strategy == Strategy::kKind;
+  if (!job.divide.empty()) divide(task.options, division_from(job.divide));
   check_trained(task.options.strategy);
   task.options.alignment = job.alignment;
   task.options.mini_batch = job.mini_batch;
@@ -84,9 +86,10 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt), accounting, graph);
   task.models = models.of_devices;
   account(task, accounting);
-  // Strategy kind counts what a chunk's kernels take; others plan for whole sequences.
-  task.options.time_chunks = job.time_chunks == 0 || task.options.strategy == Strategy::kKind ? job.time_chunks : 1;
-  Outcome outcome = job.time_chunks == 0 ? choose_plan(task, {.leave_empty = false}).outcome : make_plan(task);
+  // Strategy kind counts what a chunk's kernels take, and leaves out boards that only slow others down; others plan for whole sequences,
+  // and for all devices.
+  task.options.time_chunks = job.time_chunks == 0 || by_kind ? job.time_chunks : 1;
+  Outcome outcome = job.time_chunks == 0 || by_kind ? choose_plan(task, {.leave_empty = by_kind}).outcome : make_plan(task);
   if (!outcome.feasible || !outcome.plan)
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
   outcome.plan->cluster = asked;

@@ -16,6 +16,7 @@
 #include "core/base/exit_status.h"
 #include "core/base/files.h"
 #include "core/base/folder_lock.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/private_folder.h"
 #include "core/cpu/cpu_cost_model.h"
@@ -38,6 +39,14 @@
 
 namespace millrace {
 namespace {
+
+std::string devices_without_work(const Plan& plan) {
+  std::string text;
+  for (int64_t device = 0; device < plan.devices(); ++device)
+    if (std::ranges::find(plan.shards, device, &Shard::device) == plan.shards.end())
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", device, item(plan.cluster.devices, device).device);
+  return text;
+}
 
 // In blocks goes without saying.
 std::string_view dealt(Deal deal) { return deal == Deal::kTurns ? " dealt in turns" : ""; }
@@ -224,6 +233,8 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
     if (request.job.time_chunks == 0)
       log::info("sequences are taken {}, micro-batch {} (chosen)",
                 task.plan.time_chunks == 1 ? "whole" : fmt::format("in {} chunks of time", task.plan.time_chunks), task.plan.micro_batch);
+    if (const std::string idle = devices_without_work(task.plan); !idle.empty() && request.job.strategy == name_of(Strategy::kKind))
+      log::info("no work for device {}: the ring is faster without; --divide boards gives every board some", idle);
     warn_of_threads(request.job.threads);
     for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
   }

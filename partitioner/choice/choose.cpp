@@ -348,7 +348,7 @@ class Chooser {
   Chooser(const PlanTask& task, const Freedom& freedom) : task_(&task), freedom_(&freedom) {
     const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
     const bool by_cuts = !task.options.pins.empty() || !task.options.cuts.empty();
-    leave_empty_ = freedom.leave_empty && (!by_hand || (task.options.strategy == Strategy::kKind && !by_cuts));
+    leave_empty_ = freedom.leave_empty && !task.options.every_board && (!by_hand || (task.options.strategy == Strategy::kKind && !by_cuts));
     for (const int64_t count : freedom.replicas) {
       const auto add = [&](const std::string& order, const PlanTask& whole) {
         if (std::optional<PlanTask> ring = ring_of(whole, count, freedom.leave_over)) ways_.push_back({order, count, std::move(*ring)});

@@ -31,4 +31,16 @@ Strategy strategy_from(std::string_view name) {
   fail(ErrorCode::kUsage, "\"{}\" is not a strategy{}", name, suggestion(name, names));
 }
 
+Division division_from(std::string_view name) {
+  if (name == "auto") return Division::kAuto;
+  if (name == "all") return Division::kAll;
+  if (name == "boards") return Division::kBoards;
+  fail(ErrorCode::kUsage, "--divide \"{}\" is unknown{}", name, suggestion(name, {"auto", "all", "boards"}));
+}
+
+void divide(PlanOptions& options, Division division) {
+  options.divide_all = division == Division::kAll;
+  options.every_board = division == Division::kBoards;
+}
+
 }  // namespace millrace

@@ -36,6 +36,10 @@ enum class Balance {
   kNever,
 };
 
+// What of a ring strategy kind divides: where that is faster; every recurrent layer; what keeps every board busy.
+enum class Division { kAuto, kAll, kBoards };
+Division division_from(std::string_view name);  // "auto", "all", "boards"; fails with kUsage
+
 struct PlanOptions {
   Strategy strategy = Strategy::kHybrid;
   Alignment alignment = Alignment::kFpdeep;
@@ -66,14 +70,16 @@ struct PlanOptions {
   bool allow_empty = false;       // devices may be left without work even where that is no faster
   bool fc_barrier = false;        // a fully connected layer needs the whole map before any error exists
   bool fpdeep_lifetimes = false;  // activations held as long as FPDeep's formulas say: see hybrid/lifetimes.h
-  // Strategy kind: no recurrent layer is whole on a device, whatever would be fastest.
+  // Strategy kind: no recurrent layer is whole on a device, and: every board makes steps, whatever would be fastest.
   bool divide_all = false;
+  bool every_board = false;
   // Strategy kind with full accounting: as what the ring's pair is compared. Another than overlap takes a mini-batch at once, and its plan
   // is not to be run.
   PairMode pair_mode = PairMode::kOverlap;
   std::map<std::string, int64_t> pins;  // layer -> device index
   std::map<int64_t, FixedCut> cuts;     // link -> where it cuts
 };
+void divide(PlanOptions& options, Division division);
 
 // What a plan takes for a mini-batch, from one update to the next.
 struct MiniBatchTime {

@@ -35,9 +35,9 @@ TRAINING_OF_CHAR_RNN = ("--data text --alignment flush --optimizer adam --learni
                         "--micro-batch 2 --seed 1").split()
 # Cluster, what else to say, most that the last test may be away from the CPU's.
 RINGS = {"cpu": (["--cluster", "cpux1"], 0),
-         "fp32": (["--cluster", "cpu+emulated-fpga-fp32+cpu", "--strategy", "kind"], 0.005),
-         "16 bits": (["--cluster", "cpu+emulated-fpga+cpu", "--strategy", "kind"], 0.05),
-         "16 bits, calibrated": (["--cluster", "cpu+emulated-fpga+cpu", "--strategy", "kind", "--calibrate", "10"], 0.05)}
+         "fp32": (["--cluster", "cpu+emulated-fpga-fp32+cpu", "--strategy", "kind", "--divide", "boards"], 0.005),
+         "16 bits": (["--cluster", "cpu+emulated-fpga+cpu", "--strategy", "kind", "--divide", "boards"], 0.05),
+         "16 bits, calibrated": (["--cluster", "cpu+emulated-fpga+cpu", "--strategy", "kind", "--divide", "boards", "--calibrate", "10"], 0.05)}
 
 
 def trained(flags, folder, cell, ring):

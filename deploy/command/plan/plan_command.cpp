@@ -361,8 +361,9 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
   not_empty(ring.add_option("--laps", flags->laps, "of strategy kind: how often the ring visits its two cards: a number, or auto"));
-  ring.add_option("--divide", flags->divide,
-                  "of strategy kind, recurrent layers that are divided: auto (where that is faster), all [auto]");
+  ring.add_option(
+      "--divide", flags->divide,
+      "of strategy kind, recurrent layers that are divided: auto (where that is faster), all, boards (those of every board) [auto]");
   not_empty(ring.add_option("--engine", flags->engine,
                             "of strategy kind, each board's: CHAINSxLENGTHxWEIGHTS, such as 16x12x8192 [the fastest for each layer]"));
   ring.add_option("--mode", flags->mode, "of strategy kind, compared and not run: overlap, no-overlap, all-fpga [overlap]");

@@ -141,7 +141,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
   if (flags.is_given("--recompute")) options.recompute = flags.recompute;
   options.balance = balance_from(flags.balance);
-  options.divide_all = meaning_of<bool>("--divide", flags.divide, {{"auto", false}, {"all", true}});
+  divide(options, division_from(flags.divide));
   options.pair_mode = pair_mode_from(flags.mode);
   options.allow_empty = flags.allow_empty;
   options.fc_barrier = flags.fc_barrier;

@@ -54,8 +54,8 @@ Examples:
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
   std::string job_file, resume;
-  std::optional<std::string> model, data, cluster, plan, strategy, alignment, accounting, optimizer, schedule, out, init_from, time_limit,
-      time_chunks;
+  std::optional<std::string> model, data, cluster, plan, strategy, divide, alignment, accounting, optimizer, schedule, out, init_from,
+      time_limit, time_chunks;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
       evaluate_every, crop_area;
   std::optional<double> label_smoothing, stop_delta;
@@ -114,6 +114,7 @@ void refuse_contradictions(const TrainFlags& flags) {
   const std::pair<bool, std::string_view> planned[] = {{flags.model.has_value(), "--model"},
                                                        {flags.cluster.has_value(), "--cluster"},
                                                        {flags.strategy.has_value(), "--strategy"},
+                                                       {flags.divide.has_value(), "--divide"},
                                                        {flags.alignment.has_value(), "--alignment"},
                                                        {flags.accounting.has_value(), "--accounting"},
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
@@ -133,6 +134,8 @@ void refuse_contradictions(const TrainFlags& flags) {
 void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
   const auto idle = [](std::string_view flag, std::string_view reason) { fail(ErrorCode::kUsage, "{} has no effect: {}", flag, reason); };
   const bool has_momentum = job.optimizer.kind == OptimizerKind::kMomentum || job.optimizer.kind == OptimizerKind::kNesterov;
+  if (flags.divide && job.strategy != name_of(Strategy::kKind))
+    idle("--divide", "without --strategy kind no layer is divided by kind; add that");
   if (flags.momentum && !has_momentum) idle("--momentum", "only the optimizers momentum and nesterov have one; leave it out");
   const LearningRateKind schedule = job.learning_rate.kind;
   if (!flags.step_epochs.empty() && schedule != LearningRateKind::kStep)
@@ -191,6 +194,7 @@ Job job_of(const TrainFlags& flags) {
   if (flags.time_chunks) job.time_chunks = time_chunks_from(*flags.time_chunks);
   if (flags.recompute_asked->count() > 0) job.recompute = flags.recompute;
   take(flags.strategy, job.strategy);
+  take(flags.divide, job.divide);
   // Of strategy kind chunks are what makes two devices work on one layer at once. What is measured or slowed down is whole micro-batches.
   if (!flags.time_chunks && flags.strategy == name_of(Strategy::kKind) && flags.resume.empty() && flags.job_file.empty() &&
       flags.times.empty() && flags.pace.empty())
@@ -243,6 +247,7 @@ int train(const TrainFlags& flags) {
     request.job = job_of(flags);
   request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
   if (flags.strategy) check_trained(strategy_from(*flags.strategy));
+  if (flags.divide) division_from(*flags.divide);
   check_deal(flags.deal);
   request.deal = flags.deal;
   request.resume = flags.resume;
@@ -284,6 +289,11 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
       command->add_option("--cluster", flags->cluster, "devices: cpu, cpux4, vc709x15, u280x2+h200x2, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));
   command->add_option("--strategy", flags->strategy, "of a plan made on the spot: hybrid, layer, kind [hybrid]")->group(what);
+  command
+      ->add_option(
+          "--divide", flags->divide,
+          "of strategy kind, recurrent layers that are divided: auto (where that is faster), all, boards (those of every board) [auto]")
+      ->group(what);
   command->add_option("--accounting", flags->accounting, kFullAccounting)->group(what);
   const std::string how = "How long and how";
   real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);

@@ -272,6 +272,7 @@ Job random_job(std::mt19937_64& random) {
   job.time_chunks = draw.integer(1, 64);
   job.recompute = draw.coin();
   job.strategy = draw.free_text();
+  job.divide = draw.free_text();
   job.seed = draw.word();
   job.optimizer = random_optimizer(draw);
   LearningRate& rate = job.learning_rate;

@@ -83,6 +83,39 @@ TEST(TimeChunksOfTraining, StrategyKindTakesProductsInThem) {
   EXPECT_EQ(text_of(plan_of(graph, job)), text_of(chosen));
 }
 
+// A board that only slows others down has no work, as `plan` leaves it out, unless every board is to have some.
+TEST(TrainingByKind, LeavesBoardsOutAsPlanDoes) {
+  const Graph graph(zoo_model("char-rnn"));
+  const Catalogue catalogue = shipped_catalogue_for("avx512_core");
+  for (const auto& [division, busy] : {std::pair{"", 1}, std::pair{"boards", 2}}) {
+    Job job = job_of(0);
+    job.cluster = "cpu+vc709x2+cpu";
+    job.strategy = "kind";
+    job.divide = division;
+    job.mini_batch = 32;
+    const Plan chosen = plan_of(graph, job);
+    const auto boards = std::ranges::count_if(chosen.shards, [](const Shard& shard) { return shard.device == 1 || shard.device == 2; });
+    EXPECT_EQ(boards, busy) << division;
+
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = cluster_from(job.cluster, catalogue);
+    task.options.strategy = Strategy::kKind;
+    task.options.alignment = job.alignment;
+    task.options.mini_batch = job.mini_batch;
+    task.options.time_chunks = 0;
+    task.options.optimizer = job.optimizer;
+    task.options.arithmetic = arithmetic_for(task.cluster, catalogue, std::nullopt);
+    if (!job.divide.empty()) divide(task.options, division_from(job.divide));
+    const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, Accounting::kFull, graph);
+    task.models = models.of_devices;
+    account(task, Accounting::kFull);
+    const Plan planned = choose_plan(task, usual_freedom(task)).outcome.plan.value();
+    EXPECT_EQ(planned.shards, chosen.shards) << division;
+    EXPECT_EQ(planned.time_chunks, chosen.time_chunks) << division;
+  }
+}
+
 // What boards stream, and networks without steps, they take whole.
 TEST(TimeChunksOfTraining, AreOneWhereNothingPassesInParts) {
   Job job = job_of(0);

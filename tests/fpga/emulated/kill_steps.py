@@ -20,7 +20,7 @@ from pathlib import Path
 STEPS = 60
 # A board to each layer; or three that share the steps of each, cells divided unevenly.
 CLUSTERS = {1: "cpu+emulated-fpga+cpu+emulated-fpga+cpu", 3: "cpu+emulated-fpgax3+cpu+emulated-fpgax3+cpu"}
-JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4"]
+JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--divide", "boards", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4"]
 MODEL = """name: "small"
 input_kind: TOKENS
 input { channels: 1 height: 100 width: 1 }

@@ -35,8 +35,8 @@ layers { name: "gru" gru { hidden: 6 reset_after: true } initializer: TORCH_UNIF
 layers { name: "fc" dense { out_features: 97 } }
 layers { name: "loss" softmax_cross_entropy {} }
 """
-JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4",
-       "--evaluate-every", "0", "--json", "--log-level", "error"]
+JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--divide", "boards",
+       "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4", "--evaluate-every", "0", "--json", "--log-level", "error"]
 
 
 def kinds_here(tools):
