@@ -190,6 +190,29 @@ std::string built_note(const ReportContext& context) {
                                     : note;
 }
 
+// Of cards that fill several places: who is where, a row for each card, the ring from left to right.
+Table places_of_cards(const PlanView& view) {
+  Table table{.columns = {{.name = "Card", .unbroken = true}, {.name = "Time", .number = true}}, .label = "The ring by card and place"};
+  for (size_t place = 0; place < view.summary.devices.size(); ++place) table.columns.push_back({.name = std::to_string(place)});
+  for (const SeatFigures& card : view.summary.seats) {
+    Table::Row row;
+    row.cells.push_back({.text = fmt::format("{} {}", card.name, card.device)});
+    row.cells.push_back({.text = duration(card.seconds_per_image)});
+    row.cells.resize(table.columns.size());
+    for (const int64_t place : card.places) {
+      Cell& cell = row.cells[2 + static_cast<size_t>(place)];
+      for (const SegmentPart& part : view.summary.devices[static_cast<size_t>(place)].segment)
+        cell.text +=
+            fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", part.layer, part.products.empty() ? "" : " (" + part.products + ")");
+      if (cell.text.empty()) cell.text = "nothing to do";
+      cell.tooltip = fmt::format("{}: {} per {}", view.device_text(static_cast<size_t>(place)),
+                                 duration(view.summary.devices[static_cast<size_t>(place)].seconds_per_image), view.sample());
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
 void add_key_figures(Page& page, const PlanView& view) {
@@ -299,6 +322,11 @@ void add_ring(Page& page, const PlanView& view) {
   page.section("The ring",
                count == 1 ? "" : "The network in order along the devices. Cuts may fall inside a layer, so neighbours often share one.");
   page.figure_of("", note, ring_markup(wheels), legend);
+  if (summary.seats.empty()) return;
+  page.paragraph(
+      "The same ring folded: its places from left to right, each in the row of the card that fills it, which acts for one of them "
+      "at a time.");
+  page.table(places_of_cards(view));
 }
 
 }  // namespace millrace

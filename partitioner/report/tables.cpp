@@ -18,11 +18,15 @@ std::string channel(double value) { return value == std::round(value) ? counted(
 
 std::string range_text(const PlanView& view, const SegmentPart& part) {
   const int64_t index = view.graph.find(part.layer);
-  if (part.split == Split::kWhole || index < 0) return "whole";
+  if (part.products == "after") return "what follows";
+  if (part.products == "steps")
+    return part.cells ? fmt::format("steps of cells [{}, {})", channel(part.begin), channel(part.end)) : part.products;
+  if (part.split == Split::kWhole || index < 0) return part.products.empty() ? "whole" : part.products;
   const bool outputs = part.split == Split::kOutputChannels;
   const Node& node = view.graph.node(index);
   const int64_t all = outputs || node.input_shapes.empty() ? node.output.channels : node.input_shapes.front().channels;
-  return fmt::format("{} [{}, {}) of {}", outputs ? "outputs" : "inputs", channel(part.begin), channel(part.end), separated(all));
+  return fmt::format("{}{} [{}, {}) of {}", part.products.empty() ? "" : part.products + ", ", outputs ? "outputs" : "inputs",
+                     channel(part.begin), channel(part.end), separated(all));
 }
 
 // "conv_ce 144" for an engine of its own with so many multipliers, "roofline" for one that takes turns.
