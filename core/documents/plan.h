@@ -126,6 +126,7 @@ struct Shard {
   std::string layer;
   std::vector<Block> blocks;  // one to three, ascending and disjoint
   ChannelRange units;         // of a recurrent layer whose steps several devices share: the cells whose steps this one makes
+  bool after = false;         // of a recurrent layer divided by kind: the layers that follow it alone, behind the device of its steps
   StreamingUnit unit = StreamingUnit::kSample;
   std::vector<PhaseEngine> phases;  // the phases that are present; EB of the first layer often is not
   // What the shard takes of the device. Its weight's storage stands apart, as "parameter_" and the memory's name

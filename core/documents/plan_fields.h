@@ -89,6 +89,7 @@ struct Fields<Shard> {
     v.list("buffers", &Shard::buffers);
     v.field("act_ram_bits", &Shard::act_ram_bits, Presence::kDefaulted, kCount);
     v.field("units", &Shard::units, Presence::kDefaulted);
+    v.field("after", &Shard::after, Presence::kDefaulted);
   }
   static void check(const Shard& shard, const Path& where);
 };

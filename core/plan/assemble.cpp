@@ -36,7 +36,7 @@ void join_windows(Plan& plan, const Graph& graph) {
   for (const Group& group : plan.groups) {
     if (!shares_steps(plan, graph, group)) continue;
     const auto device = [&](size_t place) { return to_size(item(plan.shards, group.shards[place]).device); };
-    const size_t last = device(group.shards.size() - 1);
+    const size_t last = device(makers_of(plan, group) - 1);
     for (size_t d = device(first_steps_of(plan, group)); d < last; ++d) plan.windows[d] = plan.windows[last];
   }
 }

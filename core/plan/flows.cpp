@@ -100,6 +100,14 @@ class LinkFlows {
     return last;
   }
 
+  // The shard that finishes the node's output.
+  int64_t maker_of(int64_t node) const {
+    if (node == kNetworkInput) return -1;
+    const Group& group = placement_.group_of(node);
+    const bool head = item(graph_.groups(), graph_.node(node).group).head == node;
+    return head ? group.shards[makers_of(plan_, group) - 1] : group.shards.back();
+  }
+
   void append_tensors(int64_t link, int64_t up, Direction direction, std::vector<Flow>& flows) const {
     const bool forward = direction == Direction::kForward;
     for (int64_t node = kNetworkInput; node < static_cast<int64_t>(graph_.nodes().size()); ++node) {
@@ -114,7 +122,7 @@ class LinkFlows {
       flow.stream = forward ? Stream::kActivation : Stream::kError;
       flow.tensor = graph_.name_of(node);
       flow.channels = channels;
-      const int64_t maker = node == kNetworkInput ? -1 : placement_.group_of(node).shards.back();
+      const int64_t maker = maker_of(node);
       const int64_t user = last_user(node, up);
       flow.producer_shard = forward ? maker : user;
       flow.consumer_shard = forward ? user : maker;
@@ -161,6 +169,8 @@ class LinkFlows {
     const int64_t here = placement_.shard_on(head.group, up), next = placement_.shard_on(head.group, up + 1);
     const auto shard = [&](int64_t index) -> const Shard& { return item(plan_.shards, index); };
     const int64_t steps = sum_shape(head).plane(), gates = gates_of(cell.cell);
+    const size_t makers = makers_of(plan_, group);
+    const int64_t last = group.shards[makers - 1];
     const auto add = [&](Stream stream, std::string tensor, ChannelRange channels, int64_t elements, int64_t producer, int64_t consumer) {
       Flow flow;
       flow.link = link;
@@ -175,7 +185,7 @@ class LinkFlows {
       flows.push_back(std::move(flow));
     };
     const auto tensor = [&](Stream stream, const std::string& name, int64_t begin, int64_t end) {
-      if (end > begin) add(stream, name, {begin, end}, (end - begin) * steps, forward ? here : next, forward ? group.shards.back() : here);
+      if (end > begin) add(stream, name, {begin, end}, (end - begin) * steps, forward ? here : next, forward ? last : here);
     };
     for (int64_t d = 0; d < cell.directions(); ++d) {
       for (int64_t gate = 0; forward && gate < gates; ++gate) {
@@ -185,12 +195,12 @@ class LinkFlows {
       if (!forward) tensor(Stream::kError, head.layer.name, d * cell.hidden, d * cell.hidden + shard(here).units.end);
     }
     for (const bool errors : {false, true})
-      for (size_t s = first_steps_of(plan_, group); s < group.shards.size(); ++s) {
+      for (size_t s = first_steps_of(plan_, group); s < makers; ++s) {
         const Shard& source = shard(group.shards[s]);
         if ((errors && !head.error_needed) || (source.device <= up) != forward) continue;
         const int64_t row = cell.directions() * (errors ? error_vectors_of(cell) : 1) * source.units.size();
         add(Stream::kState, state_name(head.layer.name, errors), source.units, row * steps, group.shards[s],
-            forward ? group.shards.back() : group.shards[first_steps_of(plan_, group)]);
+            forward ? last : group.shards[first_steps_of(plan_, group)]);
       }
   }
 

@@ -38,7 +38,7 @@ class ModePlan {
     for (const Group& group : layers_) {
       const Node& head = graph_.node(graph_.index_of(group.layer));
       const size_t first = first_steps_of(plan_, group);
-      for (size_t s = 0; s < group.shards.size(); ++s) {
+      for (size_t s = 0; s < makers_of(plan_, group); ++s) {
         Shard& shard = item(plan_.shards, group.shards[s]);
         if (s < first)
           std::erase_if(shard.phases, [](const PhaseEngine& engine) { return engine.phase != Phase::kParameterGradient; });
@@ -83,7 +83,7 @@ class ModePlan {
   void load_in_the_phases() {
     for (const Group& group : layers_) {
       const Node& head = graph_.node(graph_.index_of(group.layer));
-      for (size_t s = first_steps_of(plan_, group); s < group.shards.size(); ++s) {
+      for (size_t s = first_steps_of(plan_, group); s < makers_of(plan_, group); ++s) {
         Shard& shard = item(plan_.shards, group.shards[s]);
         double seconds = 0;
         for (const Flow& flow : plan_.flows) {

@@ -24,17 +24,17 @@ int64_t lender_of(const Plan& plan, std::string_view layer, int64_t user) {
 
 int64_t gradients_of_steps_at(const Plan& plan, const Graph& graph, const Group& group) {
   if (!divided_by_kind(graph, group)) return -1;
-  return lender_of(plan, group.layer, item(plan.shards, group.shards.back()).device);
+  return lender_of(plan, group.layer, item(plan.shards, group.shards[makers_of(plan, group) - 1]).device);
 }
 
 size_t first_steps_of(const Plan& plan, const Group& group) {
   const auto has_blocks = [&](int64_t shard) { return !item(plan.shards, shard).blocks.empty(); };
   const auto first = to_size(std::ranges::find_if_not(group.shards, has_blocks) - group.shards.begin());
-  return std::clamp<size_t>(first, 1, std::max<size_t>(1, group.shards.size() - 1));  // in plans that are not valid, too
+  return std::clamp<size_t>(first, 1, std::max<size_t>(1, makers_of(plan, group) - 1));  // in plans that are not valid, too
 }
 
 bool shares_steps(const Plan& plan, const Graph& graph, const Group& group) {
-  return divided_by_kind(graph, group) && group.shards.size() - first_steps_of(plan, group) > 1;
+  return divided_by_kind(graph, group) && makers_of(plan, group) > first_steps_of(plan, group) + 1;
 }
 
 int64_t error_vectors_of(const Recurrent& cell) { return gates_of(cell.cell) + (cell.cell == CellKind::kGru ? 1 : 0); }
@@ -58,7 +58,7 @@ double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last
 double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device) {
   if (!shares_steps(plan, graph, group)) return 0;
   const auto shard = [&](size_t place) -> const Shard& { return item(plan.shards, group.shards[place]); };
-  const size_t begin = first_steps_of(plan, group), end = group.shards.size() - 1;
+  const size_t begin = first_steps_of(plan, group), end = makers_of(plan, group) - 1;
   int64_t cells = 0;
   for (size_t s = begin; s <= end; ++s) cells = std::max(cells, shard(s).units.size());
   const Node& head = graph.node(graph.index_of(group.layer));
@@ -130,7 +130,7 @@ std::vector<ParameterUse> uses_of(const Placement& placement, int64_t index, siz
   if (by_kind && direction < 0 && shares_steps(placement.plan(), placement.graph(), group)) {
     std::vector<ParameterUse> uses;
     const int64_t hidden = std::get<Recurrent>(node.layer.operation).hidden;
-    for (size_t s = first_steps_of(placement.plan(), group); s < group.shards.size(); ++s) {
+    for (size_t s = first_steps_of(placement.plan(), group); s < makers_of(placement.plan(), group); ++s) {
       const Shard& shard = item(placement.plan().shards, group.shards[s]);
       uses.push_back({shard.device, parameter.elements() / hidden * shard.units.size()});
     }

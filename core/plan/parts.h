@@ -17,6 +17,8 @@
 // beside them. Every sum lies on one device, so numbers do not depend on how many there are. The last gathers the output, the first the
 // errors of all sums and the record. Such steps load their parameters, from the device before the first. Not shared: a layer that projects,
 // and a gru whose reset comes before the product.
+// What follows the layer is on the last device of its steps, or on the device behind that one, which has nothing else of the layer
+// (Shard::after): the output crosses as it is, and what a board cannot do, such as a batch norm with exact statistics, is done elsewhere.
 // Plain functions; they borrow what they are given.
 #pragma once
 

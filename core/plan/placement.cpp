@@ -7,6 +7,11 @@
 
 namespace millrace {
 
+size_t makers_of(const Plan& plan, const Group& group) {
+  const size_t shards = group.shards.size();
+  return shards > 1 && item(plan.shards, group.shards.back()).after ? shards - 1 : shards;
+}
+
 Placement::Placement(const Plan& plan, const Graph& graph) : plan_(&plan), graph_(&graph), channels_(plan.groups.size()) {
   if (plan.groups.size() != graph.groups().size())
     fail(ErrorCode::kMalformed, "the plan has {} groups, the model {}: they do not belong together; plan again", plan.groups.size(),
@@ -43,14 +48,20 @@ Placement::Placement(const Plan& plan, const Graph& graph) : plan_(&plan), graph
 
 const Group& Placement::group_of(int64_t node) const { return item(plan_->groups, graph_->node(node).group); }
 
-int64_t Placement::owner_of(int64_t node) const { return node == kNetworkInput ? 0 : last_device_of_group(graph_->node(node).group); }
+int64_t Placement::owner_of(int64_t node) const {
+  if (node == kNetworkInput) return 0;
+  const int64_t group = graph_->node(node).group;
+  if (item(graph_->groups(), group).head == node) return last_device_of_group(group);
+  return item(plan_->shards, item(plan_->groups, group).shards.back()).device;
+}
 
 int64_t Placement::first_device_of_group(int64_t group) const {
   return item(plan_->shards, item(plan_->groups, group).shards.front()).device;
 }
 
 int64_t Placement::last_device_of_group(int64_t group) const {
-  return item(plan_->shards, item(plan_->groups, group).shards.back()).device;
+  const Group& of = item(plan_->groups, group);
+  return item(plan_->shards, of.shards[makers_of(*plan_, of) - 1]).device;
 }
 
 size_t Placement::shards_before(const Group& group, int64_t device) const {
@@ -77,7 +88,7 @@ ChannelRange Placement::needed_from(int64_t node, int64_t device) const {
   const ChannelRange all{0, graph_->shape_of(node).channels};
   const auto use = [&](int64_t consumer) {
     const Node& user = graph_->node(consumer);
-    if (last_device_of_group(user.group) < device) return;
+    if (owner_of(consumer) < device) return;
     const bool head = item(graph_->groups(), user.group).head == consumer;
     if (!head || !user.computes) {
       needed = hull(needed, all);

@@ -18,6 +18,9 @@
 
 namespace millrace {
 
+// How many of a group's shards make its head: all but one that has what follows it alone (Shard::after).
+size_t makers_of(const Plan& plan, const Group& group);
+
 class Placement {
  public:
   struct Piece {
@@ -32,9 +35,10 @@ class Placement {
 
   // The group that heads or contains a node, as an index into Plan::groups (the same order as Graph::groups).
   const Group& group_of(int64_t node) const;
-  // The device where a node's finished output exists: the last of its group. 0 for the network's input.
+  // The device where a node's finished output exists: the last of its group, of a head the last that makes it. 0 for the network's input.
   int64_t owner_of(int64_t node) const;
   int64_t first_device_of_group(int64_t group) const;
+  // The last that makes its head; what follows that may be on the device behind it.
   int64_t last_device_of_group(int64_t group) const;
   // -1: the group has none there.
   int64_t shard_on(int64_t group, int64_t device) const;

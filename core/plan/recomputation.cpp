@@ -23,8 +23,9 @@ bool has_own_engines(const Plan& plan, int64_t device) {
 // Whether a device without engines of its own makes a recurrent layer's steps there: the last one, where several multiply its inputs.
 bool may_make_again(const Plan& plan, const Graph& graph, const Shard& shard) {
   const Node& node = graph.node(graph.index_of(shard.layer));
-  if (!is_recurrent(node) || !node.error_needed || has_own_engines(plan, shard.device)) return false;
-  return std::ranges::none_of(plan.shards, [&](const Shard& other) { return other.layer == shard.layer && other.device > shard.device; });
+  if (!is_recurrent(node) || shard.after || !node.error_needed || has_own_engines(plan, shard.device)) return false;
+  return std::ranges::none_of(
+      plan.shards, [&](const Shard& other) { return other.layer == shard.layer && !other.after && other.device > shard.device; });
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ class Compiler {
     const Node& producer = graph_.node(node);
     if (producer.consumers.size() != 1) return -1;
     const Node& consumer = graph_.node(producer.consumers[0]);
+    if (placement_.owner_of(producer.consumers[0]) != device_) return -1;
     return std::holds_alternative<Activation>(consumer.layer.operation) ? producer.consumers[0] : -1;
   }
 
@@ -167,6 +168,11 @@ class Compiler {
     const bool first = placement_.first_device_of_group(g) == device_;
     const bool last = placement_.last_device_of_group(g) == device_;
     fused_.clear();
+    if (shard.after) {
+      for (const int64_t node : layers.after)
+        if (!fused_.contains(node)) apply(node);
+      return;
+    }
     if (!graph_.node(layers.head).computes) {
       apply(layers.head);
     } else if (first && last && shard.blocks.size() == 1) {
@@ -174,7 +180,8 @@ class Compiler {
     } else {
       compute_blocks(g, layers.head, shard, first, last);
     }
-    if (!last) return;
+    const Group& group = item(plan_.groups, g);
+    if (!last || makers_of(plan_, group) < group.shards.size()) return;
     for (const int64_t node : layers.after)
       if (!fused_.contains(node)) apply(node);
   }

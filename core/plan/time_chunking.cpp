@@ -96,10 +96,19 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
 std::set<std::string> TimeChunking::layers(const SegmentProgram& program) const {
   const std::vector<bool> streamed = steps(program);
   std::set<std::string> found, whole;
+  std::set<int64_t> heads;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    if (step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) continue;
-    (streamed[i] ? found : whole).insert(graph_->name_of(step.node));
+    int64_t head = step.node;
+    if (step.kind == StepKind::kCompute || step.kind == StepKind::kFinish) {
+      heads.insert(head);
+    } else {
+      // What follows a layer whose steps another device makes.
+      if (step.kind != StepKind::kApply) continue;
+      head = item(graph_->groups(), graph_->node(step.node).group).head;
+      if (head == step.node || !graph_->node(head).computes || heads.contains(head)) continue;
+    }
+    (streamed[i] ? found : whole).insert(graph_->name_of(head));
   }
   for (const std::string& layer : whole) found.erase(layer);
   return found;

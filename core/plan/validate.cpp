@@ -60,6 +60,19 @@ void check_links(const Plan& plan) {
   }
 }
 
+void check_after(const Group& group, int64_t index, const Shard& shard, bool by_kind) {
+  if (!by_kind || group.shards.size() < 3 || index != group.shards.back())
+    malformed(
+        "shards[{}].after (layer \"{}\"): what follows a layer has a device of its own behind the steps of a recurrent layer divided by "
+        "kind, and there alone; leave it out",
+        index, shard.layer);
+  if (group.after.empty())
+    malformed("shards[{}].after (layer \"{}\"): no layer follows it on the same devices; leave the shard out", index, shard.layer);
+  if (!shard.blocks.empty() || !shard.units.empty())
+    malformed("shards[{}] (layer \"{}\"): it has what follows the layer alone, and the plan gives it {}; leave them out", index,
+              shard.layer, shard.blocks.empty() ? "units" : "blocks");
+}
+
 // Blocks lie inside the layer, do not overlap and cover it: disjoint rectangles whose areas add up.
 void check_coverage(const Plan& plan, const Graph& graph, const Group& group, int64_t head) {
   const Node& node = graph.node(head);
@@ -67,12 +80,17 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
   const int64_t outputs = sum_shape(node).channels;
   const int64_t conv_groups = traits_of(node.layer.operation).channel_groups;
   const bool by_kind = divided_by_kind(graph, group);
+  const int64_t last = group.shards[makers_of(plan, group) - 1];
   std::vector<Block> blocks;
   int64_t area = 0;
   int64_t furthest_input = 0;
   for (const int64_t s : group.shards) {
     const Shard& shard = item(plan.shards, s);
-    if (by_kind && (s == group.shards.back() || (shard.blocks.empty() && s != group.shards.front()))) {
+    if (shard.after) {
+      check_after(group, s, shard, by_kind);
+      continue;
+    }
+    if (by_kind && (s == last || (shard.blocks.empty() && s != group.shards.front()))) {
       if (!shard.blocks.empty())
         malformed(
             "shards[{}] (layer \"{}\"): the last device of a divided recurrent layer makes its steps and has no blocks, the plan gives it "
@@ -203,7 +221,7 @@ void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group
   if (cell.projection > 0)
     fail(ErrorCode::kUnavailable,
          "layer \"{}\" projects its states, and {} devices that share its steps would exchange vectors twice a step; give them one",
-         group.layer, group.shards.size() - first);
+         group.layer, makers_of(plan, group) - first);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable,
          "layer \"{}\": a GRU whose reset gate comes before the recurrent product takes two products a step; give its steps one device, or "
@@ -212,7 +230,7 @@ void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group
          group.layer);
   int64_t covered = 0;
   const int64_t lender = item(plan.shards, group.shards[first]).device - 1;
-  for (size_t i = first; i < group.shards.size(); ++i) {
+  for (size_t i = first; i < makers_of(plan, group); ++i) {
     const Shard& shard = item(plan.shards, group.shards[i]);
     if (shard.units.begin != covered || shard.units.empty() || shard.units.end > cell.hidden)
       malformed(
@@ -240,10 +258,9 @@ void check_steps(const Plan& plan, const Graph& graph) {
       check_shared_steps(plan, graph, group);
       continue;
     }
-    const int64_t steps = item(plan.shards, group.shards.back()).device;
-    if (const ChannelRange& units = item(plan.shards, group.shards.back()).units; !units.empty())
-      malformed("shards[{}].units (layer \"{}\"): {}, but it makes all steps alone; leave units out", group.shards.back(), group.layer,
-                text_of(units));
+    const int64_t index = group.shards[makers_of(plan, group) - 1], steps = item(plan.shards, index).device;
+    if (const ChannelRange& units = item(plan.shards, index).units; !units.empty())
+      malformed("shards[{}].units (layer \"{}\"): {}, but it makes all steps alone; leave units out", index, group.layer, text_of(units));
     const bool away = gradients_of_steps_at(plan, graph, group) >= 0;
     for (size_t i = 0; i < plan.homes.size(); ++i) {
       const ParameterHome& home = plan.homes[i];

@@ -97,6 +97,10 @@ class Interpreter::Machine {
   bool is_last(int64_t device, size_t group) const {
     return context_.placement.last_device_of_group(static_cast<int64_t>(group)) == device;
   }
+  // What follows the head is there: on its last device, or on one of its own.
+  bool ends(int64_t device, size_t group) const {
+    return item(context_.plan.shards, context_.plan.groups[group].shards.back()).device == device;
+  }
   // What cannot be divided runs as any whole layer does.
   bool computes(size_t group) const { return context_.graph.node(context_.graph.groups()[group].head).divides; }
   bool by_kind(size_t group) const { return context_.divided_by_kind(context_.graph.groups()[group].head); }
@@ -117,9 +121,9 @@ class Interpreter::Machine {
       if (whole(g)) layers_.apply(group.head, memory, action, score);
       if (computes(g)) layers_.forward_blocks(device, group.head, memory, action);
       if (by_kind(g)) layers_.products(device, group.head, memory, action);
-      if (!is_last(device, g)) continue;
-      if (computes(g)) layers_.finish(group.head, memory, action);
-      if (by_kind(g)) steps(group.head, memory, action);
+      if (is_last(device, g) && computes(g)) layers_.finish(group.head, memory, action);
+      if (is_last(device, g) && by_kind(g)) steps(group.head, memory, action);
+      if (!ends(device, g)) continue;
       for (const int64_t node : group.after) layers_.apply(node, memory, action, score);
     }
     item(scores_, action.index / context_.plan.micro_batches()) += score;
@@ -132,8 +136,9 @@ class Interpreter::Machine {
     for (size_t g = context_.plan.groups.size(); g-- > 0;) {
       if (!context_.holds(device, static_cast<int64_t>(g))) continue;
       const LayerGroup& group = context_.graph.groups()[g];
-      if (is_last(device, g)) {
+      if (ends(device, g))
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_back(*node, memory, action);
+      if (is_last(device, g)) {
         if (computes(g)) layers_.finish_back(group.head, memory);
         if (by_kind(g)) steps_back(group.head, memory, action);
       }
@@ -167,8 +172,9 @@ class Interpreter::Machine {
     for (size_t g = context_.plan.groups.size(); g-- > 0;) {
       if (!context_.holds(device, static_cast<int64_t>(g))) continue;
       const LayerGroup& group = context_.graph.groups()[g];
-      if (is_last(device, g)) {
+      if (ends(device, g))
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_gradient(*node, memory, action);
+      if (is_last(device, g)) {
         if (computes(g)) layers_.finish_gradient(group.head, memory, action);
         if (by_kind(g) && context_.steps_devices(group.head).size() < 2) layers_.steps_gradient(group.head, memory, action);
       }

@@ -49,7 +49,7 @@ std::vector<int64_t> Context::steps_devices(int64_t node) const {
   std::vector<int64_t> devices;
   if (!divided_by_kind(node)) return devices;
   for (const int64_t s : placement.group_of(node).shards)
-    if (item(plan.shards, s).blocks.empty()) devices.push_back(item(plan.shards, s).device);
+    if (item(plan.shards, s).blocks.empty() && !item(plan.shards, s).after) devices.push_back(item(plan.shards, s).device);
   return devices;
 }
 

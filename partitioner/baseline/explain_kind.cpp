@@ -85,20 +85,29 @@ class Divisions {
     const auto device_of = [&](int64_t shard) {
       return std::ranges::lower_bound(places_, item(plan_.shards, shard).device) - places_.begin();
     };
-    const int64_t first = device_of(group.shards.front()), last = device_of(group.shards.back());
+    const size_t makers = makers_of(plan_, group);
+    const bool apart = makers < group.shards.size();
+    const int64_t first = device_of(group.shards.front()), last = device_of(group.shards[makers - 1]);
     if (!divided_by_kind(graph, group))
-      return fmt::format("layer \"{}\" is whole on {}, {} per {}{}", layer, named(first), duration(seconds(first, unit, unit + 2)),
+      return fmt::format("layer \"{}\" is whole on {}, {} per {}{}", layer, named(first), duration(seconds(first, unit, end_of(unit))),
                          sample_word(graph).one, on_a_board(unit));
     const int64_t steps = device_of(group.shards[first_steps_of(plan_, group)]);
-    const double whole = seconds(first, unit, unit + 2);
+    const double whole = seconds(first, unit, end_of(unit));
+    const std::string behind = apart ? fmt::format(", what follows them is on {}", named(device_of(group.shards.back()))) : "";
     const std::string otherwise = whole == kNever ? fmt::format("whole it does not fit {}", named(first))
                                                   : fmt::format("whole it would take {} {}", named(first), duration(whole));
     if (shares_steps(plan_, graph, group))
-      return fmt::format("layer \"{}\" is divided: devices {} to {} share its steps; {}", layer, item(places_, steps), item(places_, last),
-                         otherwise);
-    return fmt::format("layer \"{}\" is divided: without its steps it takes {} {} per {}, and the steps take {} {}; {}", layer,
+      return fmt::format("layer \"{}\" is divided: devices {} to {} share its steps{}; {}", layer, item(places_, steps),
+                         item(places_, last), behind, otherwise);
+    return fmt::format("layer \"{}\" is divided: without its steps it takes {} {} per {}, and the steps take {} {}{}; {}", layer,
                        named(first), duration(seconds(first, unit, unit + 1)), sample_word(graph).one, named(last),
-                       duration(seconds(last, unit + 1, unit + 2)), otherwise);
+                       duration(seconds(last, unit + 1, apart ? unit + 2 : end_of(unit))), behind, otherwise);
+  }
+
+  // Behind the layer whose products are that unit.
+  size_t end_of(size_t unit) const {
+    const size_t end = unit + 2;
+    return end < units_.size() && units_[end].part == Part::kAfter ? end + 1 : end;
   }
 
   // What its steps would take on the first board, with work or without.
@@ -107,7 +116,7 @@ class Divisions {
       if (!boards_.is_board(d)) continue;
       const std::string board = fmt::format("device {} ({})", d, whole_.cluster.devices[d].device);
       Amounts taken{};
-      const double alone = boards_.segment_seconds(d, unit + 1, unit + 2, taken);
+      const double alone = boards_.segment_seconds(d, unit + 1, end_of(unit), taken);
       return alone == kNever ? fmt::format("; its steps do not fit {}", board)
                              : fmt::format("; its steps alone would take {} {}", board, duration(alone));
     }

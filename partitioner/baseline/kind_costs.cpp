@@ -19,8 +19,13 @@ KindCosts::Asked KindCosts::question(size_t device, const Unit& unit) const {
   made.blocks = {{{0, unit.part == Part::kSteps ? 0 : head.input_shapes[0].channels}, {0, sums}}};
   made.asked.owner = unit.part != Part::kProducts;
   for (const int64_t node : group.after)
-    if (made.asked.owner) made.after.push_back(&graph_.node(node));
+    if (unit.ends) made.after.push_back(&graph_.node(node));
   made.asked.node = &head;
+  if (unit.part == Part::kAfter) {
+    made.asked.node = made.after.front();
+    made.after.erase(made.after.begin());
+    made.blocks.clear();
+  }
   made.asked.blocks = made.blocks;
   made.asked.after = made.after;
   made.asked.micro_batch = request_.micro_batch;
@@ -54,12 +59,14 @@ ShardCost KindCosts::gradients_of(size_t device, const Unit& steps) const {
 }
 
 double KindCosts::board_seconds(size_t device, const Unit& steps, size_t last, int64_t units) {
-  const auto key = std::tuple{task_.models[device], request_.windows[last], device == last, steps.group, units};
+  const auto key = std::tuple{task_.models[device], request_.windows[last], device == last, steps.ends, steps.group, units};
   const auto [found, fresh] = shares_.try_emplace(key, kNever);
   if (!fresh) return found->second;
   const CostModel& model = *task_.models[device];
   const Asked made = shared_question(device, steps, last, {0, units});
   if (!model.steps_refusal(made.asked).empty()) return kNever;
+  for (const Node* const node : made.after)
+    if (!model.refusal(*node).empty()) return kNever;
   const ShardDemand taken = model.demand_of(made.asked);
   const std::span<const NamedAmount> capacities = model.capacities();
   for (size_t i = 0; i < capacities.size(); ++i)
@@ -68,7 +75,7 @@ double KindCosts::board_seconds(size_t device, const Unit& steps, size_t last, i
 }
 
 const ShardDemand& KindCosts::demand(size_t device, const Unit& unit) {
-  const auto key = std::pair{device, 3 * unit.group + static_cast<int64_t>(unit.part)};
+  const auto key = std::pair{device, 8 * unit.group + 2 * static_cast<int64_t>(unit.part) + (unit.ends ? 1 : 0)};
   const auto [found, fresh] = demands_.try_emplace(key);
   if (fresh) found->second = task_.models[device]->demand_of(question(device, unit).asked);
   return found->second;
@@ -86,12 +93,21 @@ double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amoun
     amounts[model.parameter_memory()] += taken.parameters;
   }
   if (is_board(device)) {
-    const Unit& steps = units_[begin];
-    const std::string why = model.steps_refusal(question(device, steps).asked);
-    if (!why.empty()) {
+    const Unit steps = parts_between(units_, begin, end).front();
+    const Asked asked = question(device, steps);
+    if (const std::string why = model.steps_refusal(asked.asked); !why.empty()) {
       refuse_steps(device, steps, why);
       return kNever;
     }
+    for (const Node* const node : asked.after)
+      if (const std::string why = model.refusal(*node); !why.empty()) {
+        // Else somebody behind the board may have it.
+        if (end == units_.size())
+          refuse(device, "hardware", 1,
+                 fmt::format("device {} ({}) would end the ring with layer \"{}\", which {}; have a CPU or GPU behind it", device,
+                             task_.cluster.devices[device].device, node->layer.name, why));
+        return kNever;
+      }
   }
   if (lends(device, end)) {
     const ShardDemand& steps = demand(device, units_[end]);

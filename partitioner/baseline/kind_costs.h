@@ -41,8 +41,13 @@ class KindCosts {
   bool is_board(size_t device) const { return task_.models[device]->dedicated_engines(); }
   // A board makes the steps of one layer, whose x W is on the CPU or GPU before it; the last device of all is none.
   bool may_have(size_t device, size_t begin, size_t end) const {
+    if (!may_end(units_, begin, end)) return false;
     if (!is_board(device)) return !task_.options.divide_all || !has_whole_layer(begin, end);
-    return end == begin + 1 && units_[begin].part == Part::kSteps && device > 0 && !is_board(device - 1);
+    return steps_alone(begin, end) && device > 0 && !is_board(device - 1);
+  }
+  // Nothing but a layer's steps, with or without what follows it.
+  bool steps_alone(size_t begin, size_t end) const {
+    return units_[begin].part == Part::kSteps && (end == begin + 1 || (end == begin + 2 && units_[begin + 1].part == Part::kAfter));
   }
   // Ends where a board makes the steps of its last layer: the device keeps their parameters, and makes their gradients.
   bool lends(size_t device, size_t end) const {
@@ -75,7 +80,7 @@ class KindCosts {
   const PlanRequest request_;
   size_t devices_;
   std::map<std::pair<size_t, int64_t>, ShardDemand> demands_;
-  std::map<std::tuple<const CostModel*, int64_t, bool, int64_t, int64_t>, double> shares_;
+  std::map<std::tuple<const CostModel*, int64_t, bool, bool, int64_t, int64_t>, double> shares_;
   Reason lack_;
 };
 

@@ -28,6 +28,7 @@ class FoldedSearch {
     at.amounts.assign(devices_, {});
     at.engines.assign(devices_, {});
     at.cables.assign(cables_.size(), 0);
+    at.budgets.assign(cables_.size(), 0);
     try_places(0, 0, at);
     return best_;
   }
@@ -35,7 +36,7 @@ class FoldedSearch {
  private:
   // What the places so far take of each card, and of each cable's directions.
   struct Folded {
-    std::vector<double> seconds, cables;
+    std::vector<double> seconds, cables, budgets;
     std::vector<Amounts> amounts;
     std::vector<std::vector<Amounts>> engines;  // of a board: those that differ
     std::vector<Stretch> stretches;
@@ -43,7 +44,10 @@ class FoldedSearch {
   static constexpr int64_t kMostTries = 2'000'000;
 
   double period_of(const Folded& at) const {
-    return std::max(*std::ranges::max_element(at.seconds), at.cables.empty() ? 0 : *std::ranges::max_element(at.cables));
+    double period = *std::ranges::max_element(at.seconds);
+    for (const std::vector<double>* of : {&at.cables, &at.budgets})
+      for (const double seconds : *of) period = std::max(period, seconds);
+    return period;
   }
 
   void try_places(size_t device, size_t begin, const Folded& at) {
@@ -62,12 +66,17 @@ class FoldedSearch {
     std::ptrdiff_t boards_left = 0;
     for (size_t d = device; d < devices_; ++d) boards_left += costs_.is_board(d) ? 1 : 0;
     if (boards_left > steps_left || units_.size() - begin < devices_ - device) return;
-    for (size_t end = begin + 1; end <= units_.size(); ++end) {
-      if (!costs_.may_have(device, begin, end) || (device + 1 == devices_ && end < units_.size())) continue;
-      if (device + 1 < devices_ && costs_.is_board(device + 1) && (end == units_.size() || units_[end].part != Part::kSteps)) continue;
+    // Of rings as fast the first that is found stays: what follows a layer is with the board's steps, unless it is faster elsewhere.
+    const bool follows = costs_.is_board(device) && begin + 1 < units_.size() && units_[begin + 1].part == Part::kAfter;
+    const auto place = [&](size_t end) {
+      if (!costs_.may_have(device, begin, end) || (device + 1 == devices_ && end < units_.size())) return;
+      if (device + 1 < devices_ && costs_.is_board(device + 1) && (end == units_.size() || units_[end].part != Part::kSteps)) return;
       Folded next = at;
       if (add_place(device, begin, end, next) && period_of(next) < best_.seconds) try_places(device + 1, end, next);
-    }
+    };
+    if (follows) place(begin + 2);
+    for (size_t end = begin + 1; end <= units_.size(); ++end)
+      if (!follows || end != begin + 2) place(end);
   }
 
   bool add_place(size_t device, size_t begin, size_t end, Folded& at) {
@@ -115,12 +124,10 @@ class FoldedSearch {
     const LinkEntry& entry = task_.cluster.links[link];
     const auto& [forward, backward] = traffic_.bits(cut, costs_.lends(link, cut));
     const auto forth = static_cast<size_t>(cables_[2 * link]), back = static_cast<size_t>(cables_[2 * link + 1]);
-    if (entry.shared_gbps > 0) {
-      for (const size_t way : {forth, back}) at.cables[way] += (forward + backward) / (1e9 * entry.shared_gbps);
-      return;
-    }
     at.cables[forth] += forward / (1e9 * entry.forward_gbps);
     at.cables[back] += backward / (1e9 * entry.backward_gbps);
+    // Both directions are of one cable, whose budget they share.
+    if (entry.shared_gbps > 0) at.budgets[std::min(forth, back)] += (forward + backward) / (1e9 * entry.shared_gbps);
   }
 
   const PlanTask& task_;

@@ -66,13 +66,16 @@ class KindSearch {
     best[0][0] = 0;
     const auto reach = [&](double period, Stretch stretch) {
       const size_t to = stretch.device + stretch.boards(), end = stretch.end;
-      if (period >= best[to][end]) return;
+      // Of rings as fast one in which what follows a layer is with its steps.
+      const auto apart = [&](const Stretch& other) { return units_[other.begin].part == Part::kAfter; };
+      const bool as_fast = period == best[to][end] && period < kNever && apart(last[to][end]) && !apart(stretch);
+      if (period >= best[to][end] && !as_fast) return;
       best[to][end] = period;
       last[to][end] = std::move(stretch);
     };
     for (size_t d = 0; d < devices_; ++d)
       for (size_t begin = 0; begin < units; ++begin) {
-        if (d > 0 && bridged(d - 1) && units_[begin].part == Part::kSteps) continue;
+        if (d > 0 && bridged(d - 1) && (units_[begin].part == Part::kSteps || units_[begin].part == Part::kAfter)) continue;
         const double before =
             std::max(best[d][begin], d > 0 ? traffic_.seconds(task_.cluster.links[d - 1], begin, costs_.lends(d - 1, begin)) : 0);
         if (before == kNever) continue;
@@ -82,7 +85,8 @@ class KindSearch {
         }
         if (!costs_.may_have(d, begin, begin + 1) || !costs_.is_board(d)) continue;
         for (size_t boards = 2; d + boards <= devices_ && costs_.is_board(d + boards - 1) && !bridged(d + boards - 2); ++boards)
-          if (const auto split = shared_by(d, boards, begin)) reach(std::max(before, split->seconds), {d, begin, begin + 1, split->units});
+          for (size_t end = begin + 1; end <= units_.size() && costs_.steps_alone(begin, end); ++end)
+            if (const auto split = shared_by(d, boards, begin, end)) reach(std::max(before, split->seconds), {d, begin, end, split->units});
       }
     stretches_.clear();
     if (best[devices_][units] == kNever) return kNever;
@@ -159,7 +163,7 @@ class KindSearch {
       if (stretch.units.empty()) {
         for (const Unit& unit : parts_between(units_, stretch.begin, stretch.end)) add(d, unit, costs_.question(d, unit).asked);
       } else {
-        const Unit& steps = units_[stretch.begin];
+        const Unit steps = parts_between(units_, stretch.begin, stretch.end).front();
         for (size_t b = 0; b < stretch.boards(); ++b) {
           request.windows[d + b] = request.windows[d + stretch.boards() - 1];
           add(d + b, steps, costs_.shared_question(d + b, steps, d + stretch.boards() - 1, stretch.units[b]).asked);
@@ -182,7 +186,7 @@ class KindSearch {
   Reason seats_of_boards() const {
     Reason reason;
     for (size_t d = 0; d < devices_ && reason.text.empty(); ++d) {
-      if (!costs_.is_board(d) || (d > 0 && (d + 1 < devices_ || units_.back().part == Part::kSteps))) continue;
+      if (!costs_.is_board(d) || (d > 0 && (d + 1 < devices_ || units_.back().part != Part::kWhole))) continue;
       reason.device = static_cast<int64_t>(d);
       reason.resource = "devices";
       reason.missing = 1;
@@ -246,8 +250,8 @@ class KindSearch {
   }
 
   // The best way for `boards` boards from `device` on to share those steps; none where they cannot, which is told.
-  std::optional<BestSplit> shared_by(size_t device, size_t boards, size_t unit) {
-    const Unit& steps = units_[unit];
+  std::optional<BestSplit> shared_by(size_t device, size_t boards, size_t unit, size_t end) {
+    const Unit steps = parts_between(units_, unit, end).front();
     const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
     const auto& cell = std::get<Recurrent>(head.layer.operation);
     const size_t last = device + boards - 1;

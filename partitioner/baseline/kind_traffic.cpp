@@ -1,6 +1,7 @@
 #include "partitioner/baseline/kind_traffic.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
@@ -17,6 +18,10 @@ KindTraffic::KindTraffic(const Graph& graph, const std::vector<Unit>& units, con
   two.windows.clear();
   for (size_t cut = 1; cut < units_.size(); ++cut) {
     two.remote_homes.clear();
+    if (units_[cut].part == Part::kAfter) {
+      bits_[cut] = bits_behind_steps(cut);
+      continue;
+    }
     count_link(two, cut, bits_[cut]);
     if (units_[cut].part != Part::kSteps) continue;
     two.remote_homes = homes_before_steps(graph_.node(graph_.groups()[static_cast<size_t>(units_[cut].group)].head), 1);
@@ -30,6 +35,24 @@ void KindTraffic::count_link(const PlanRequest& two, size_t cut, std::pair<doubl
   for (const Unit& unit : parts_between(units_, cut, units_.size())) shards.push_back(shard_of(graph_, unit, 1));
   const Plan plan = assemble_plan(graph_, two, std::move(shards));
   for (const Flow& flow : plan.flows) (flow.direction == Direction::kForward ? bits.first : bits.second) += bits_per_sample(flow, plan);
+}
+
+// What follows a layer has a device of its own behind its steps alone.
+std::pair<double, double> KindTraffic::bits_behind_steps(size_t cut) const {
+  std::vector<Shard> shards;
+  const std::array<size_t, 4> cuts = {0, cut - 1, cut, units_.size()};
+  for (size_t device = 0; device < 3; ++device)
+    for (const Unit& unit : parts_between(units_, cuts[device], cuts[device + 1]))
+      shards.push_back(shard_of(graph_, unit, static_cast<int64_t>(device)));
+  PlanRequest three = request_;
+  three.cluster = uniform_cluster("cpu", 3);
+  three.windows.clear();
+  three.remote_homes.clear();
+  const Plan plan = assemble_plan(graph_, three, std::move(shards));
+  std::pair<double, double> bits{0, 0};
+  for (const Flow& flow : plan.flows)
+    if (flow.link == 1) (flow.direction == Direction::kForward ? bits.first : bits.second) += bits_per_sample(flow, plan);
+  return bits;
 }
 
 double KindTraffic::seconds(const LinkEntry& entry, size_t cut, bool remote) const {

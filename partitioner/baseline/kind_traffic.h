@@ -27,6 +27,7 @@ class KindTraffic {
   std::vector<std::pair<double, double>> lines_between(size_t unit, const LinkEntry& entry);
 
  private:
+  std::pair<double, double> bits_behind_steps(size_t cut) const;
   void count_link(const PlanRequest& two, size_t cut, std::pair<double, double>& bits) const;
   std::pair<double, double> bits_between(size_t unit, int64_t before, int64_t cells) const;
 

@@ -60,10 +60,11 @@ Reason refused_everywhere(const PlanTask& task) {
 Reason refused_in(const Plan& plan, const PlanTask& task) {
   Reason reason;
   for (const Group& group : plan.groups) {
-    const int64_t owner = plan.shards[static_cast<size_t>(group.shards.back())].device;
     std::vector<std::string> layers = group.after;
     layers.insert(layers.begin(), group.layer);
     for (const std::string& layer : layers) {
+      const size_t makers = layer == group.layer ? makers_of(plan, group) : group.shards.size();
+      const int64_t owner = plan.shards[static_cast<size_t>(group.shards[makers - 1])].device;
       const auto device = static_cast<size_t>(owner);
       const std::string refusal = task.models[device]->refusal(task.graph->node(task.graph->index_of(layer)));
       if (refusal.empty()) continue;

@@ -61,6 +61,7 @@ double share_of(const Graph& graph, int64_t node, const std::vector<Block>& bloc
 // Of a recurrent layer divided by kind: the blocks' share of x W, or all that steps multiply.
 double share_by_kind(const Graph& graph, int64_t index, const Shard& shard) {
   const std::vector<Block>& blocks = shard.blocks;
+  if (shard.after) return 0;
   double inputs = 0, states = 0;
   for (const ParameterSpec& parameter : graph.node(index).parameters)
     if (parameter.tensor.starts_with("weight"))
@@ -73,7 +74,7 @@ double share_by_kind(const Graph& graph, int64_t index, const Shard& shard) {
 SegmentPart part_of(const Graph& graph, const Group& group, int64_t node, const Shard& shard) {
   const LayerExtent extent = extent_of(graph, graph.node(node).group);
   SegmentPart part{.layer = shard.layer, .split = group.split, .begin = 0, .end = static_cast<double>(extent.inputs), .products = ""};
-  if (divided_by_kind(graph, group)) part.products = shard.blocks.empty() ? "steps" : "x W";
+  if (divided_by_kind(graph, group)) part.products = shard.after ? "after" : shard.blocks.empty() ? "steps" : "x W";
   if (!shard.units.empty()) {
     part.begin = static_cast<double>(shard.units.begin);
     part.end = static_cast<double>(shard.units.end);

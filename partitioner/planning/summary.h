@@ -24,7 +24,7 @@ struct SegmentPart {
   // inside a channel. Of steps that devices share: the cells.
   double begin = 0;
   double end = 0;
-  std::string products = {};  // "x W" or "steps" of a recurrent layer divided by kind, else empty
+  std::string products = {};  // of a recurrent layer divided by kind "x W", "steps", or "after": what follows alone; else empty
   bool cells = false;         // steps of the cells from begin to end, of a layer whose steps devices share
 };
 

@@ -36,7 +36,7 @@ std::string range_text(double begin, double end) {
 std::string part_text(const SegmentPart& part) {
   const std::string layer = part.products.empty() ? part.layer : fmt::format("{} ({})", part.layer, part.products);
   if (part.cells) return fmt::format("{} cells {}", layer, range_text(part.begin, part.end));
-  if (part.split == Split::kWhole || part.products == "steps") return layer;
+  if (part.split == Split::kWhole || part.products == "steps" || part.products == "after") return layer;
   return fmt::format("{} {}{}", layer, part.split == Split::kOutputChannels ? "out" : "in", range_text(part.begin, part.end));
 }
 

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "core/base/error.h"
@@ -191,7 +193,7 @@ TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
     if (keeps_too_much_state(plan, graph)) continue;
     ++compared;
     for (const Group& group : plan.groups)
-      if (divided_by_kind(graph, group)) ++layers_on[group.shards.size() - first_steps_of(plan, group)];
+      if (divided_by_kind(graph, group)) ++layers_on[makers_of(plan, group) - first_steps_of(plan, group)];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(plan.alignment)) + " on " + std::to_string(plan.devices()));
     ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
     const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
@@ -223,6 +225,90 @@ TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {
           << "seed " << seed << ", " << node.layer.name << "." << parameter.tensor;
     });
   }
+}
+
+// 120 rings with what follows a divided layer (residual adds, norms, activations) behind its steps, on a device that has nothing else of
+// it: bits of the interpreter in single precision, the undivided layer's numbers in double, and counts of the plan.
+TEST(DividedByKind, WhatFollowsTheStepsOnAnotherDevice) {
+  int64_t apart = 0, shared = 0, lent = 0, chunked = 0;
+  for (uint32_t seed = 9000, compared = 0; compared < 120; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    draw.draw_what_follows_apart();
+    const bool double_precision = seed % 2 == 0;
+    const Alignment alignment = double_precision ? kDrained[seed % 3] : kAlignments[seed % 4];
+    Plan plan = draw.plan(graph, alignment, /*lends=*/seed % 3 != 0, /*shares=*/seed % 4 < 2);
+    const int64_t here = std::ranges::count_if(plan.shards, &Shard::after);
+    if (here == 0 || keeps_too_much_state(plan, graph)) continue;
+    ++compared;
+    if (draw.steps > 1 && seed % 5 < 2) plan.time_chunks = draw.from_to(2, draw.steps);
+    apart += here;
+    shared += shared_layers(plan, graph);
+    chunked += plan.time_chunks > 1 ? 1 : 0;
+    for (const Group& group : plan.groups) lent += gradients_of_steps_at(plan, graph, group) >= 0 ? 1 : 0;
+    SCOPED_TRACE(fmt::format("seed {}, {} on {}, {} chunks", seed, name_of(plan.alignment), plan.devices(), plan.time_chunks));
+    ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+    const auto interpreter = interpreted(plan, graph, double_precision ? ElementType::kFloat64 : ElementType::kFloat32, draw.steps);
+    for (size_t f = 0; f < plan.flows.size(); ++f)
+      ASSERT_EQ(interpreter->moved()[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
+    if (!double_precision) {
+      const auto ring = trained(
+          plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
+      ASSERT_NO_FATAL_FAILURE(compare_bits(graph, *ring, *interpreter));
+      continue;
+    }
+    const auto expected = interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_LT(distance(interpreter->parameter(node.layer.name, parameter.tensor), expected->parameter(node.layer.name, parameter.tensor)),
+                1e-10)
+          << node.layer.name << "." << parameter.tensor;
+    });
+  }
+  EXPECT_GE(apart, 120);
+  EXPECT_GE(shared, 20);
+  EXPECT_GE(lent, 60);
+  EXPECT_GE(chunked, 20);
+}
+
+// Nothing else of the layer is there, and it is the last of a layer divided by kind.
+TEST(DividedByKind, WhatFollowsIsBehindTheStepsAlone) {
+  ModelBuilder net("small", {3, 4, 1});
+  net.layer("rnn", Recurrent{.hidden = 4});
+  net.layer("tanh", Activation{.kind = ActivationKind::kTanh});
+  net.dense("fc", 2);
+  Model model = net.finish();
+  model.input_kind = InputKind::kFeatures;
+  const Graph graph(model);
+  const Block sums{{0, 3}, {0, 16}};
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 4);
+  request.mini_batch = request.micro_batch = 1;
+  std::vector<Shard> shards = {shard_on(0, "rnn", {sums}), shard_on(1, "rnn"), shard_on(2, "rnn"), shard_on(3, "fc", {{{0, 4}, {0, 2}}})};
+  shards[2].after = true;
+  const Plan plan = assemble_plan(graph, request, shards);
+  ASSERT_NO_THROW(validate(plan, graph, "plan"));
+  // The output crosses as the steps made it, what follows behind that.
+  std::vector<std::string> forward;
+  for (const Flow& flow : plan.flows)
+    if (flow.direction == Direction::kForward) forward.push_back(fmt::format("{} {}", flow.link, flow.tensor));
+  EXPECT_EQ(forward, (std::vector<std::string>{"0 rnn:sum", "1 rnn", "2 tanh"}));
+
+  const auto refused = [&](const std::function<void(Plan&)>& edit) {
+    Plan edited = plan;
+    edit(edited);
+    try {
+      validate(edited, graph, "plan");
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::kMalformed ? std::string(error.what()) : std::string("another code");
+    }
+    return std::string("nothing");
+  };
+  EXPECT_NE(refused([](Plan& edited) { edited.shards[1].after = true; }).find("shards[1].after"), std::string::npos);
+  EXPECT_NE(refused([](Plan& edited) { edited.shards[3].after = true; }).find("shards[3].after"), std::string::npos);
+  EXPECT_NE(refused([&](Plan& edited) { edited.shards[2].blocks = {sums}; }).find("it has what follows the layer alone"),
+            std::string::npos);
+  EXPECT_NE(refused([](Plan& edited) { edited.shards[2].units = {0, 4}; }).find("it has what follows the layer alone"), std::string::npos);
+  EXPECT_NE(refused([](Plan& edited) { edited.shards[2].after = false; }).find("rnn"), std::string::npos);
 }
 
 // 120 rings on the CPU engine, which takes sequences in parts: chunks of every number up to that of the steps, beside layers divided,

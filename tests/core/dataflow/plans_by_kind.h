@@ -88,11 +88,13 @@ class DrawnByKind {
             shards.back().units = one;
           }
           --device;
+          if (apart_ && !group.after.empty()) add_after(shards, layer, device);
           continue;
         }
         shards.push_back(shard_on(device, layer));
-        if (!lends || (!homes.empty() && one_in(3))) continue;
-        for (ParameterHome& home : homes_before_steps(head, device)) homes.push_back(std::move(home));
+        if (lends && (homes.empty() || !one_in(3)))
+          for (ParameterHome& home : homes_before_steps(head, device)) homes.push_back(std::move(home));
+        if (apart_ && !group.after.empty()) add_after(shards, layer, device);
       }
     }
     PlanRequest request;
@@ -105,7 +107,15 @@ class DrawnByKind {
     return assemble_plan(graph, request, shards);
   }
 
+  // What follows a divided layer is on the device behind its steps, in plans drawn from here on.
+  void draw_what_follows_apart() { apart_ = true; }
+
  private:
+  static void add_after(std::vector<Shard>& shards, const std::string& layer, int64_t& device) {
+    shards.push_back(shard_on(++device, layer));
+    shards.back().after = true;
+  }
+
   std::vector<ChannelRange> units_of(const Node& head) {
     const auto& cell = std::get<Recurrent>(head.layer.operation);
     if (cell.projection > 0 || (cell.cell == CellKind::kGru && !cell.reset_after)) return {};
@@ -132,6 +142,7 @@ class DrawnByKind {
 
   std::mt19937 random_;
   int64_t features_ = 0;
+  bool apart_ = false;
 };
 
 }  // namespace millrace::testing_support

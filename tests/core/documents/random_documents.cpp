@@ -157,6 +157,7 @@ Shard random_shard(Draw& draw, int64_t devices) {
   shard.buffers = draw.list(0, 3, amount);
   shard.act_ram_bits = draw.integer(0, kMostCount);
   if (draw.coin()) shard.units = random_range(draw, 1, kMostDimension);
+  shard.after = draw.coin();
   return shard;
 }
 

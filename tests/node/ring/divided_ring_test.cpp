@@ -51,13 +51,14 @@ bool carries_state(const Graph& graph) {
 }
 
 TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
-  int64_t compared = 0, shared = 0, chunked = 0, records = 0, projected = 0;
+  int64_t compared = 0, shared = 0, chunked = 0, records = 0, projected = 0, apart = 0;
   std::map<bool, int64_t> stateful;  // by whether steps of such a layer are shared
   for (uint32_t seed = 7000; compared < 64; ++seed) {
     DrawnByKind draw(seed);
     Model model = draw.model();
     model.input_kind = InputKind::kTokens;
     const Graph graph(model);
+    if (seed % 5 < 3) draw.draw_what_follows_apart();
     Plan plan = draw.plan(graph, kEveryAlignment[seed % 5], /*lends=*/seed % 4 != 0, /*shares=*/seed % 3 == 0);
     // What is carried to the next mini-batch is there once one is through.
     if (carries_state(graph) && !drains(plan.alignment) && std::ranges::max(plan.windows) > plan.micro_batches()) continue;
@@ -69,6 +70,7 @@ TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
       projected += cell->projection > 0 ? 1 : 0;
     }
     if (draw.steps > 1 && seed % 2 == 0) plan.time_chunks = draw.from_to(2, draw.steps);
+    apart += std::ranges::count_if(plan.shards, &Shard::after);
     chunked += plan.time_chunks > 1 ? 1 : 0;
     shared += std::ranges::count_if(plan.groups, [&](const Group& group) { return shares_steps(plan, graph, group); });
     RingRun run(graph, plan, /*mini_batches=*/3);
@@ -94,6 +96,7 @@ TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
   }
   EXPECT_GE(shared, 3);
   EXPECT_GE(chunked, 6);
+  EXPECT_GE(apart, 12);
   EXPECT_GE(records, 24);
   EXPECT_GE(projected, 3);
   EXPECT_GE(stateful[false], 3);

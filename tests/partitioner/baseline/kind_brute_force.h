@@ -39,6 +39,11 @@ class DrawnChain {
       if (from_to(0, 2) == 0) net.dense("dense" + std::to_string(i), from_to(1, 40));
       net.layer("rnn" + std::to_string(i),
                 Recurrent{.cell = static_cast<CellKind>(from_to(0, 3)), .hidden = from_to(2, 30), .bidirectional = from_to(0, 2) == 0});
+      // A board does the first two, and no norm that takes its statistics of the micro-batch.
+      const int64_t follows = from_to(0, 5);
+      if (follows % 2 == 1) net.layer("relu" + std::to_string(i), Activation{.kind = ActivationKind::kRelu});
+      if (follows == 2) net.layer("norm" + std::to_string(i), BatchNorm{.statistics = Statistics::kRunning});
+      if (follows == 3) net.layer("norm" + std::to_string(i), BatchNorm{});
     }
     net.dense("fc", 5);
     Model model = net.finish();
@@ -69,7 +74,8 @@ class BruteForce {
   explicit BruteForce(const PlanTask& task) : task_(task) {
     for (const LayerGroup& group : task.graph->groups()) {
       heads_.push_back(group.head);
-      parts_of_.push_back(role_of(task.graph->node(group.head).layer.operation) == Role::kRecurrence ? 2 : 1);
+      const bool recurrent = role_of(task.graph->node(group.head).layer.operation) == Role::kRecurrence;
+      parts_of_.push_back(!recurrent ? 1 : group.after.empty() ? 2 : 3);
     }
   }
 
@@ -89,20 +95,25 @@ class BruteForce {
     const bool last = part + 1 == parts_of_[group];
     if (task_.options.divide_all && part == 1 && devices_of_.back() == device) return;
     const auto devices = static_cast<int64_t>(task_.models.size());
-    const bool steps = part == 1 && is_board(device) && devices_of_.back() != device;
+    const bool alone = part == 1 && devices_of_.back() != device, steps = alone && is_board(device);
     devices_of_.push_back(device);
     for (const int64_t next : {device, device + 1})
       if (next < devices) {
         if (last && group + 1 == heads_.size() && next != device) continue;
+        if (part == 1 && !last && !alone && next != device) continue;  // what follows is cut off behind steps alone
         place(last ? group + 1 : group, last ? 0 : part + 1, next);
       }
     // Or with the boards behind it, whatever cells each takes.
     for (int64_t end = device + 2; steps && end <= devices && is_board(end - 1); ++end) {
       rows_.emplace_back(group, end - device);
-      if (group + 1 == heads_.size())
+      if (!last) {
+        for (const int64_t next : {end - 1, end})
+          if (next < devices) place(group, 2, next);
+      } else if (group + 1 == heads_.size()) {
         place(group + 1, 0, end - 1);
-      else if (end < devices)
+      } else if (end < devices) {
         place(group + 1, 0, end);
+      }
       rows_.pop_back();
     }
     devices_of_.pop_back();
@@ -147,7 +158,8 @@ class BruteForce {
     for (size_t g = 0; g < heads_.size(); ++g) {
       const Node& head = graph.node(heads_[g]);
       const std::vector<Block> all = {{{0, head.input_shapes[0].channels}, {0, sum_shape(head).channels}}};
-      const int64_t first = devices_of_[unit], second = devices_of_[unit + static_cast<size_t>(parts_of_[g]) - 1];
+      const int64_t first = devices_of_[unit], second = devices_of_[unit + (parts_of_[g] > 1 ? 1 : 0)];
+      const int64_t third = devices_of_[unit + static_cast<size_t>(parts_of_[g]) - 1];
       const std::vector<ChannelRange> units = shared_.contains(g) ? shared_[g] : std::vector<ChannelRange>{ChannelRange{}};
       unit += static_cast<size_t>(parts_of_[g]);
       Shard& here = shards.emplace_back();
@@ -161,6 +173,11 @@ class BruteForce {
         steps.layer = head.layer.name;
         steps.units = units[b];
       }
+      if (third < second + static_cast<int64_t>(units.size())) continue;
+      Shard& behind = shards.emplace_back();
+      behind.device = third;
+      behind.layer = head.layer.name;
+      behind.after = true;
     }
     PlanRequest request{.cluster = task_.cluster,
                         .alignment = task_.options.alignment,
@@ -176,7 +193,7 @@ class BruteForce {
       const auto group = static_cast<size_t>(std::ranges::find(heads_, graph.index_of(shard.layer)) - heads_.begin());
       const auto above =
           shard.device - (shared_.contains(group) ? std::ranges::find(shared_[group], shard.units) - shared_[group].begin() : 0);
-      if (others > 1 || !shard.blocks.empty() || board(above - 1)) return;  // steps alone, behind what multiplies
+      if (others > 1 || shard.after || !shard.blocks.empty() || board(above - 1)) return;  // steps alone, behind what multiplies
       for (ParameterHome& home :
            shared_.contains(group) ? homes_before_steps(head, above, shared_[group]) : homes_before_steps(head, above))
         if (home.user == shard.device) request.remote_homes.push_back(std::move(home));
@@ -189,13 +206,16 @@ class BruteForce {
       const Node& head = graph.node(layers.head);
       const std::vector<Block> blocks = shard.blocks.empty() ? std::vector<Block>{{{0, 0}, {0, sum_shape(head).channels}}} : shard.blocks;
       const Group& group = plan.groups[static_cast<size_t>(head.group)];
-      const bool owner = &plan.shards[static_cast<size_t>(group.shards.back())] == &shard;
+      const size_t makers = makers_of(plan, group);
+      const bool owner = shard.after || &plan.shards[static_cast<size_t>(group.shards[makers - 1])] == &shard;
       std::vector<const Node*> after;
       for (const int64_t node : layers.after)
-        if (owner) after.push_back(&graph.node(node));
+        if (shard.after || (owner && makers == group.shards.size())) after.push_back(&graph.node(node));
       const auto device = static_cast<size_t>(shard.device);
-      const ShardQuestion question{.node = &head,
-                                   .blocks = blocks,
+      const Node* const first_node = shard.after ? after.front() : &head;
+      if (shard.after) after.erase(after.begin());
+      const ShardQuestion question{.node = first_node,
+                                   .blocks = shard.after ? std::span<const Block>() : std::span<const Block>(blocks),
                                    .after = after,
                                    .units = shard.units,
                                    .owner = owner,
@@ -205,6 +225,8 @@ class BruteForce {
                                    .arithmetic = task_.options.arithmetic};
       if (board(shard.device)) {
         if (!task_.models[device]->steps_refusal(question).empty()) return;
+        for (const Node* const node : after)
+          if (!task_.models[device]->refusal(*node).empty()) return;
         // Its x W keeps the weights and makes the gradients, as it would at home.
         Node copy = head;
         copy.input_error_needed = true;

@@ -28,7 +28,7 @@ using testing_support::BruteForce;
 using Draw = testing_support::DrawnChain;
 
 TEST(KindParallel, IsTheBestOfAllCuts) {
-  int64_t rings = 0, infeasible = 0, divided = 0, drawn_boards = 0, remote = 0;
+  int64_t rings = 0, infeasible = 0, divided = 0, drawn_boards = 0, remote = 0, apart = 0;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     Draw draw(seed);
     const Graph graph(draw.model());
@@ -72,6 +72,7 @@ TEST(KindParallel, IsTheBestOfAllCuts) {
     EXPECT_NEAR(outcome.plan->lower_bound_seconds_per_image, least, 1e-12 + 1e-6 * least);
     ASSERT_NO_THROW(validate(*outcome.plan, graph, "plan")) << "seed " << seed;
     for (const Group& group : outcome.plan->groups) divided += group.shards.size() > 1 ? 1 : 0;
+    apart += std::ranges::count_if(outcome.plan->shards, &Shard::after);
     for (const Group& group : outcome.plan->groups) remote += gradients_of_steps_at(*outcome.plan, graph, group) >= 0 ? 1 : 0;
   }
   EXPECT_GT(rings, 7000);
@@ -79,6 +80,7 @@ TEST(KindParallel, IsTheBestOfAllCuts) {
   EXPECT_GT(divided, 500);
   EXPECT_GT(drawn_boards, 300);
   EXPECT_GT(remote, 100);
+  EXPECT_GT(apart, 50);
 }
 
 std::unique_ptr<CostModel> large_device() {
