@@ -8,6 +8,7 @@
 #include "core/drawing/chart.h"
 #include "core/drawing/page.h"
 #include "core/drawing/quantity.h"
+#include "node/simulate/schedule_figure.h"
 
 namespace millrace {
 namespace {
@@ -251,6 +252,11 @@ std::string simulation_page(const Plan& plan, const SimulationResult& result, co
   add_tiles(page, plan, result, forecast);
   add_verdict(page, plan, result, forecast);
   add_progress(page, result, forecast);
+  if (shows_schedule(plan, result)) {
+    page.section("One mini-batch",
+                 "Who works when, on what: a bar is an action on a micro-batch, or the chunks of it that follow each other.");
+    page.figure(schedule_figure(plan, result));
+  }
   add_waiting(page, plan, result);
   add_links(page, result);
   add_memory(page, result);

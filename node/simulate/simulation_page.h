@@ -2,10 +2,10 @@
 //
 //   write_atomically("index.html", simulation_page(plan, result, {.images_per_second = 196.6, .in_flight_samples = 3}, command));
 //
-// Top to bottom: key figures beside the plan's, what differs and why, images over time, waiting, links, memory, a table of all
-// devices. One self-contained file in the style of the plan's report. Charts of more than kMostSimulatedColumns devices show
-// the worst of each few neighbours, and say so; the table has all. The same result gives the same page, but for the measured
-// time.
+// Top to bottom: key figures beside the plan's, what differs and why, images over time, one mini-batch where the result has a trace
+// (schedule_figure.h), waiting, links, memory, a table of all devices. One self-contained file in the style of the plan's report. Charts
+// of more than kMostSimulatedColumns devices show the worst of each few neighbours, and say so; the table has all. The same result gives
+// the same page, but for the measured time.
 #pragma once
 
 #include <string>

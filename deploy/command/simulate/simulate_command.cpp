@@ -29,6 +29,7 @@
 #include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
 #include "deploy/session/simulate_ranks.h"
+#include "node/simulate/schedule_figure.h"
 #include "node/simulate/simulation_page.h"
 #include "node/simulate/trace.h"
 #include "partitioner/choice/choose.h"
@@ -156,7 +157,9 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   options.act_ram = flags.act_ram.value_or(as_planned ? 1 : 0);
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
-  options.trace = !flags.trace.empty();
+  // The report shows a mini-batch where devices take turns.
+  const bool shows = !flags.report.empty() && has_schedule_rows(plan) && (!flags.times.empty() || !streams_rows(plan, Graph(plan.model)));
+  options.trace = !flags.trace.empty() || shows;
   if (!flags.times.empty()) take_times(flags, plan, options);
   options.cores = flags.cores;
   options.trainer_ranks = flags.trainer_ranks;

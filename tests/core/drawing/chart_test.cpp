@@ -10,6 +10,7 @@
 #include "core/drawing/page.h"
 #include "core/drawing/ring.h"
 #include "core/drawing/scale.h"
+#include "core/drawing/spans.h"
 #include "tests/core/drawing/well_formed.h"
 
 namespace millrace {
@@ -285,6 +286,28 @@ TEST(Page, IsWholeAndEscaped) {
   EXPECT_THAT(html, HasSubstr("<title>A &lt;title&gt;</title>"));
   EXPECT_THAT(html, Not(HasSubstr("left out"))) << "no more cells than columns";
   EXPECT_EQ(count_of(html, "<section>"), 2u);
+}
+
+TEST(SpanChart, DrawsEachSpanWhereItLies) {
+  SpanChart chart{.label = "who works", .x = {.label = "ms", .least = 0, .most = 10}};
+  chart.rows = {
+      {.name = "first <1>", .spans = {{.from = 0, .to = 2.5, .classes = "s0", .tooltip = "FP"}, {.from = 5, .to = 10, .classes = "s3"}}},
+      {.name = "second", .spans = {{.from = 2.5, .to = 2.5001, .classes = "s4"}, {.from = 9, .to = 12, .classes = "s4"}}}};
+  const Drawing drawing = draw(chart);
+  expect_sound(drawing);
+  EXPECT_EQ(count_of(drawing.body, "<rect"), 4u);
+  EXPECT_THAT(drawing.body, HasSubstr("x=\"0%\" y=\"4\" width=\"25%\" height=\"14\"><title>FP</title>"));
+  EXPECT_THAT(drawing.body, HasSubstr("x=\"50%\" y=\"4\" width=\"50%\""));
+  EXPECT_THAT(drawing.body, HasSubstr("x=\"25%\" y=\"26\" width=\"0.025%\""));  // too short to be seen
+  EXPECT_THAT(drawing.body, HasSubstr("x=\"90%\" y=\"26\" width=\"10%\""));     // up to the end of the axis
+  EXPECT_THAT(drawing.body, HasSubstr("first &lt;1&gt;"));
+  // No time, or none that can be drawn.
+  chart.rows[1].spans = {
+      {.from = 3, .to = 3, .classes = "s0"}, {.from = 4, .to = 3, .classes = "s0"}, {.from = kNaN, .to = kInfinity, .classes = "s0"}};
+  const Drawing less = draw(chart);
+  expect_sound(less);
+  EXPECT_EQ(count_of(less.body, "<rect"), 2u);
+  expect_sound(draw(SpanChart{.label = "nobody"}));
 }
 
 }  // namespace
