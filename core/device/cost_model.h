@@ -108,6 +108,8 @@ class CostModel {
     static_cast<void>(question);
     return {};
   }
+  // Periods of one kind are those between which a longer one asks for no more to the letter.
+  virtual size_t kind_of_period(double seconds) const { return static_cast<void>(seconds), 0; }
   // Whether a search may weigh the memory that they save: not where built memories say less than what fits (blocks of two kinds).
   virtual bool enlarges_engines() const { return false; }
   // What resources may add up to; at most kMostResources.

@@ -150,6 +150,8 @@ class FpgaCostModel final : public CostModel {
     return demand_of(question, use_of(question, false));
   }
 
+  // The ring's streams are equally wide.
+  size_t kind_of_period(double seconds) const override { return built_ ? built_->width_for(seconds) : 0; }
   bool enlarges_engines() const override { return built_ && board_.urams <= 0; }
 
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {

@@ -24,6 +24,7 @@ bool can_be_built(const ConvolutionShape& shape) {
          shape.pad_h <= shape.kernel_h / 2;
 }
 
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 // Numbers of channels, of a layer, whose memory is looked at.
 constexpr int64_t kReservedSteps = 96;
 // Layers of the image with fewer are divided by outputs.
@@ -216,6 +217,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   const auto places = to_size(divided_up(channels, reserves.step));
   reserves.of_smallest.resize(places);
   reserves.of_choices.resize(places);
+  for (auto& at_places : reserves.at_places) at_places.resize(places);
   reserves.bytes_of_choices.resize(places);
   std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
   if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(places);
@@ -245,21 +247,23 @@ EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine
   return least || reserves.step == engine.lanes ? reserves.of_channels[place] : with_margin(reserves.of_channels[place]);
 }
 
-// Of any engine, fast enough or not: between two steps as the part of the upper one's that it holds.
-int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, Reserves& reserves) const {
+// Of any engine, fast enough or not, that holds more channels than whole steps of them: the part that it holds of the fewest at the next
+// step. No more than `known`, if that is as much.
+int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t known,
+                                           Reserves& reserves) const {
   const Layer& layer = *layers_[engine.layer];
   const size_t steps = steps_held(engine, reserves, true);
-  std::vector<int64_t>& known = reserves.fewest_blocks;
-  while (known.size() < steps) {
-    int64_t fewest = std::numeric_limits<int64_t>::max();
-    for (const SizedBlocks& choice : choices_at(layer, engine, weights, known.size(), reserves)) fewest = std::min(fewest, choice.bram18);
-    known.push_back(known.empty() ? fewest : std::max(fewest, known.back()));
-  }
+  if (steps == steps_held(engine, reserves, false)) return known;
   const int64_t channels = layer.by_outputs ? engine.held.outputs : layer.map_channels(engine.held);
   const int64_t all = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   const int64_t upper = std::min(static_cast<int64_t>(steps) * reserves.step, all);
-  const int64_t below = steps > 1 ? known[steps - 2] : 0;
-  return std::max(below, known[steps - 1] * std::min(channels, upper) / upper);
+  const size_t place = steps - 1;
+  // Mostly the smallest that keeps up, if any does, shows that there are few enough.
+  const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
+  if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
+  int64_t fewest = kNone;
+  for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves)) fewest = std::min(fewest, choice.bram18);
+  return std::max(known, fewest * std::min(channels, upper) / upper);
 }
 
 EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -267,7 +271,8 @@ EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, c
   if (layers_[engine.layer]->whole.groups > 1) return memory;
   Reserves& reserves = reserves_of(engine, weights);
   const std::lock_guard lock(reserves.mutex);
-  memory.bram18 += std::max<int64_t>(0, fewest_blocks_of(engine, weights, reserves) - blocks_of_engine(memory));
+  const int64_t known = blocks_of_engine(memory);
+  memory.bram18 += fewest_blocks_of(engine, weights, known, reserves) - known;
   return memory;
 }
 
@@ -338,32 +343,66 @@ std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& la
   return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }
 
-std::vector<GeneratedEngines::SizedBlocks> GeneratedEngines::sized_blocks(const Layer& layer, const GeneratedEngine& engine,
-                                                                          const WeightsAt& weights, size_t place,
-                                                                          const Reserves& reserves) const {
+std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(const Layer& layer, const GeneratedEngine& engine,
+                                                                            const WeightsAt& weights, size_t place, int64_t cycles,
+                                                                            Reserves& reserves) const {
   const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
   Fronts& fronts = fronts_of(layer, engine.width, shape);
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
   std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
-  std::vector<SizedBlocks> found;
-  for (const EngineFront::Choice& choice : front.choices()) {
+  std::vector<SizedBlocks>& found = reserves.of_choices[place];
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  while (found.size() < choices.size()) {
+    const EngineFront::Choice& choice = choices[choices.size() - 1 - found.size()];
+    if (choice.slowest > cycles) break;
     const EngineParallelism parallelism = front.engine(choice);
     if (anywhere.size() == found.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
     const EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[found.size()]);
     const bool wastes = memory.input_channels > most_input_channels(shape.inputs);
     found.push_back({choice.slowest, place_of_size(choice.tiles()), blocks_of_engine(memory), memory.port_cycles, wastes});
   }
-  return found;
+  const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
+  return {found.begin(), behind};
 }
 
-const std::vector<GeneratedEngines::SizedBlocks>& GeneratedEngines::choices_at(const Layer& layer, const GeneratedEngine& engine,
-                                                                               const WeightsAt& weights, size_t place,
-                                                                               Reserves& reserves) const {
-  std::vector<SizedBlocks>& choices = reserves.of_choices[place];
-  if (choices.empty()) choices = sized_blocks(layer, engine, weights, place, reserves);
-  return choices;
+// The fewest at one place, by sizes. Of as many blocks the smaller engine's.
+const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const Layer& layer, const GeneratedEngine& engine,
+                                                                   const WeightsAt& weights, size_t place, bool least, size_t sizes,
+                                                                   Reserves& reserves) const {
+  FewestOfSizes& known = reserves.at_places[least ? 1 : 0][place];
+  const int64_t cycles = reserves.cycles;
+  if (cycles >= known.from && cycles < known.until) return known;
+  known.from = 0;
+  known.until = kNone;
+  known.of_sizes.assign(sizes, {kNone, kNone});
+  const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, cycles, reserves);
+  for (const SizedBlocks& choice : choices) {
+    known.from = std::max(known.from, choice.slowest);
+    if (choice.port_cycles > cycles) {
+      known.until = std::min(known.until, choice.port_cycles);
+      continue;
+    }
+    known.from = std::max(known.from, choice.port_cycles);
+    FewestBlocks& best = known.of_sizes[choice.size];
+    if ((least || !choice.wastes) && choice.bram18 <= best.bram18) best = {choice.bram18, choice.port_cycles};
+  }
+  for (size_t size = 1; size < sizes; ++size)
+    if (known.of_sizes[size - 1].bram18 <= known.of_sizes[size].bram18) known.of_sizes[size] = known.of_sizes[size - 1];
+  known.until = std::min(known.until, next_slowest(layer, engine, place, cycles, reserves));
+  return known;
+}
+
+// Of the engines at a place that do not keep up the fastest.
+int64_t GeneratedEngines::next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles,
+                                       const Reserves& reserves) const {
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard lock(fronts.mutex);
+  const std::span<const EngineFront::Choice> choices = front_of(fronts, layer, engine.width, shape).choices();
+  const auto keeps_up = std::ranges::partition_point(choices, [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; });
+  return keeps_up == choices.begin() ? kNone : std::prev(keeps_up)->slowest;
 }
 
 double GeneratedEngines::fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -409,7 +448,6 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
 }
 
 std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
-  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   const Layer& layer = *layers_[engine.layer];
   if (layer.whole.groups > 1) return {};
   Reserves& reserves = reserves_of(engine, weights);
@@ -417,34 +455,24 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   if (steps == 0) return {};
   const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
-  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, reserves) : 0;
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<FewestBlocks>>& of_sizes = reserves.of_sizes[least ? 1 : 0];
   // Beyond what a board has multipliers for there are none.
   const int64_t most = most_tiles(layer, whole_shape(layer, engine.lanes));
   const size_t sizes = most > 0 ? std::min(place_of_size(most) + 1, engine_sizes().size()) : engine_sizes().size();
   while (of_sizes.size() <= place) {
-    const size_t next = of_sizes.size();
-    std::vector<FewestBlocks> fewest_of(sizes, {kNone, kNone});
-    // The smallest first, each larger one faster.
-    for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, next, reserves))) {
-      if (choice.slowest > reserves.cycles) break;
-      FewestBlocks& best = fewest_of[choice.size];
-      const bool keeps_up = choice.port_cycles <= reserves.cycles;
-      // Of as many blocks the smaller engine's.
-      if (keeps_up && (least || !choice.wastes) && choice.bram18 <= best.bram18) best = {choice.bram18, choice.port_cycles};
-    }
-    for (size_t size = 0; size < fewest_of.size(); ++size) {
-      if (size > 0 && fewest_of[size - 1].bram18 <= fewest_of[size].bram18) fewest_of[size] = fewest_of[size - 1];
-    }
-    if (next > 0)
-      for (size_t size = 0; size < fewest_of.size(); ++size) {
+    std::vector<FewestBlocks> fewest_of = fewest_at(layer, engine, weights, of_sizes.size(), least, sizes, reserves).of_sizes;
+    if (!of_sizes.empty())
+      for (size_t size = 0; size < sizes; ++size) {
         const FewestBlocks& below = of_sizes.back()[size];
         fewest_of[size] = {std::max(fewest_of[size].bram18, below.bram18), std::max(fewest_of[size].port_cycles, below.port_cycles)};
       }
     of_sizes.push_back(std::move(fewest_of));
   }
   std::vector<EngineMemory> found;
+  const int64_t fewest_at_step = of_sizes[place].back().bram18;
+  if (fewest_at_step == kNone) return found;
+  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, fewest_at_step, reserves) : 0;
   int64_t fewest = kNone;
   for (size_t size = 0; size < sizes; ++size) {
     const FewestBlocks& blocks = of_sizes[place][size];
@@ -486,6 +514,11 @@ GeneratedEngine GeneratedEngines::of_size(GeneratedEngine engine, int64_t most_t
   return all.empty() ? engine : all.back();
 }
 
+size_t GeneratedEngines::width_for(double period_seconds) const {
+  const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
+  return to_size(std::ranges::find_if(widths_, [=](const Width& width) { return width.cycles <= passing; }) - widths_.begin());
+}
+
 std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                             double clock_hz) const {
   std::optional<GeneratedEngine> built = without_engine(node, blocks, period_seconds, clock_hz);
@@ -503,11 +536,10 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
   GeneratedEngine built;
   built.error_back = layer.error_back;
   built.held = whole_shape(layer, built.lanes);
-  const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
-  const auto width = std::ranges::find_if(widths_, [=](const Width& candidate) { return candidate.cycles <= passing; });
-  if (width == widths_.end() || layer.dropout_cycles > passing) return built;
-  built.lanes = width->lanes;
-  built.stream_seconds = static_cast<double>(std::max(stream_cycles(whole, width->lanes), layer.dropout_cycles)) / slowest_clock_hz_;
+  built.width = width_for(period_seconds);
+  if (built.width == widths_.size() || layer.dropout_cycles > whole_cycles(period_seconds, slowest_clock_hz_)) return built;
+  built.lanes = widths_[built.width].lanes;
+  built.stream_seconds = static_cast<double>(std::max(stream_cycles(whole, built.lanes), layer.dropout_cycles)) / slowest_clock_hz_;
   HeldChannels held{{0, whole.inputs}, {0, whole.outputs}};
   if (!blocks.empty()) {
     ChannelRange inputs = blocks.front().inputs, outputs = blocks.front().outputs;
@@ -517,12 +549,11 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
     }
     // Divided by outputs, a shard has all inputs; otherwise it makes sums of all outputs.
     const bool by_outputs = inputs.size() == whole.inputs * layer.elements_per_channel;
-    if (!by_outputs) held.inputs = whole_lane_groups(inputs, layer.elements_per_channel, width->lanes, whole.inputs);
-    if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, width->lanes, whole.outputs);
+    if (!by_outputs) held.inputs = whole_lane_groups(inputs, layer.elements_per_channel, built.lanes, whole.inputs);
+    if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, built.lanes, whole.outputs);
   }
   built.held = held_shape(whole, held, built.lanes);
   built.layer = to_size(place);
-  built.width = to_size(width - widths_.begin());
   built.cycles_given = whole_cycles(period_seconds, clock_hz);
   built.passes = true;
   return built;

@@ -98,6 +98,8 @@ class GeneratedEngines {
   std::optional<GeneratedEngine> without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                 double clock_hz) const;
   void add_engine(GeneratedEngine& built) const;
+  // Which of the widths that the ring's streams may have they have for a period; beyond the last where no width is enough.
+  size_t width_for(double period_seconds) const;
   // Of an answer that keeps up: as it is built.
   EngineMemory memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // What a search reckons with: of this period, as much as that of any part of the shard. (As far as the ring's streams stay as wide; of
@@ -162,6 +164,10 @@ class GeneratedEngines {
   struct FewestBlocks {
     int64_t bram18 = 0, port_cycles = 0;
   };
+  struct FewestOfSizes {
+    int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
+    std::vector<FewestBlocks> of_sizes;
+  };
   // By held channels, in steps of so many, which are places; found when first asked for.
   using BlocksByChoice = std::vector<std::vector<int64_t>>;
   struct Reserves {
@@ -169,12 +175,12 @@ class GeneratedEngines {
     int64_t step = 1;
     std::shared_ptr<BlocksByChoice> anywhere;                 // whether weights are on chip or not; guarded by the fronts' mutex
     std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
-    std::vector<std::vector<SizedBlocks>> of_choices;
+    std::vector<std::vector<SizedBlocks>> of_choices;         // as many as were asked for, the fastest first
+    std::array<std::vector<FewestOfSizes>, 2> at_places;      // without engines that waste, and with them
     std::vector<std::vector<double>> bytes_of_choices;
-    std::vector<int64_t> fewest_blocks;  // of any choice
-    int64_t cycles = -1;                 // that were asked for last; for those, of so many channels, and of fewer:
+    int64_t cycles = -1;  // that were asked for last; for those, of so many channels, and of fewer:
     std::vector<EngineMemory> of_channels;
-    std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;  // without engines that waste, and with them
+    std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;
     std::vector<double> bytes;
 
     void ask(int64_t asked) {
@@ -189,11 +195,13 @@ class GeneratedEngines {
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
   EngineMemory memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                   Reserves& reserves) const;
-  const std::vector<SizedBlocks>& choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                             Reserves& reserves) const;
-  std::vector<SizedBlocks> sized_blocks(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                        const Reserves& reserves) const;
-  int64_t fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, Reserves& reserves) const;
+  // Engines that keep up, the fastest first.
+  std::span<const SizedBlocks> choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                          int64_t cycles, Reserves& reserves) const;
+  const FewestOfSizes& fewest_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
+                                 size_t sizes, Reserves& reserves) const;
+  int64_t next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles, const Reserves& reserves) const;
+  int64_t fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t known, Reserves& reserves) const;
   // Whole steps of channels that an engine holds, or as many as hold its channels.
   size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);

@@ -195,9 +195,12 @@ class RingChooser {
       const double steady = (1 - kWorthChoosing) / known.summary.seconds_per_image;
       size_t low = 1;
       size_t high = length;  // so many are too many
-      while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        (may_reach(without_last(kept_, run, middle), steady) ? low : high) = middle;
+      // Mostly no second one is to be left out: from there in growing steps.
+      for (size_t step = 1; high - low > 1;) {
+        const size_t next = low + std::min(step, (high - low) / 2);
+        const bool reaches = may_reach(without_last(kept_, run, next), steady);
+        (reaches ? low : high) = next;
+        if (reaches) step *= 2;
       }
       if (low > 1 && may_reach(without_last(kept_, run, low), rate)) tries.push_back(without_last(kept_, run, low));
       // And between: the fewest may hold an update up longer than some more do.

@@ -383,7 +383,6 @@ bool can_reach(const PlanTask& task, double samples_per_second) {
   const double period = 1 / samples_per_second;
   const std::vector<int64_t> sizes = sizes_of_pace(task, period);
   if (sizes.empty()) return false;
-  if (full && reaches(task, sizes, period)) return true;
   if (std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return reaches(placed, sizes, period); })) return true;
   if (!full || task.options.all_off_chip) return false;
   return reaches(with_all_off_chip(task), sizes, period);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -100,6 +101,22 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     enlarges_.push_back(model->enlarges_engines() && task.options.accounting == Accounting::kFull);
   }
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
+}
+
+std::optional<int64_t> KnownReaches::find(const From& from, double period) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(from);
+  if (found == known_.end()) return std::nullopt;
+  const auto longer = found->second.lower_bound(period);
+  if (longer == found->second.end()) return std::nullopt;
+  if (longer->first == period) return longer->second;
+  if (longer == found->second.begin() || std::prev(longer)->second != longer->second) return std::nullopt;
+  return longer->second;
+}
+
+void KnownReaches::add(const From& from, double period, int64_t reached) {
+  const std::lock_guard lock(mutex_);
+  known_[from].insert_or_assign(period, reached);
 }
 
 SegmentLoads::Found::Found(const SegmentLoads& loads) {
@@ -335,6 +352,8 @@ int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const S
 
 int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
   if (from == chain_->end()) return from;
+  const KnownReaches::From key{kind_of(device), model(device).kind_of_period(period), from, false, storage};
+  if (const std::optional<int64_t> known = is_monotone(device) ? reaches_.find(key, period) : std::nullopt) return *known;
   StretchLoad sum(*this, device, period, storage);
   int64_t position = from;
   for (int64_t g = chain_->group_at(from); g < chain_->groups(); ++g) {
@@ -345,16 +364,20 @@ int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period
     const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
     if (units < left) {
       if (near != nullptr) *near = units;
-      return position + units;
+      position += units;
+      break;
     }
     sum.add(part);
     position = chain_->end_of(g);
   }
+  if (is_monotone(device)) reaches_.add(key, period, position);
   return position;
 }
 
 int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given, Found* found) const {
   const Storage storage = storage_to(device, to, given);
+  const KnownReaches::From key{kind_of(device), model(device).kind_of_period(period), to, true, storage};
+  if (const std::optional<int64_t> known = is_monotone(device) ? reaches_.find(key, period) : std::nullopt) return *known;
   StretchLoad sum(*this, device, period, storage);
   int64_t position = to;
   while (position > 0) {
@@ -366,11 +389,13 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
     const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
     if (units < left) {
       if (near != nullptr) *near = units;
-      return position - units;
+      position -= units;
+      break;
     }
     sum.add(part);
     position = chain_->begin_of(g);
   }
+  if (is_monotone(device)) reaches_.add(key, period, position);
   return position;
 }
 

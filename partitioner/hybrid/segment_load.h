@@ -22,9 +22,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "partitioner/hybrid/chain.h"
@@ -37,6 +40,32 @@ struct Storage {
   double share = 1;              // of the parameter memory that may be used
   bool spared_off_chip = false;  // do not count those of a stretch that keeps all its weights off chip
   bool undecided_fits = false;   // a stretch that nobody shows not to fit counts as one that does
+};
+
+// What the search for how far devices go has found for other periods: those between two that lead as far lead there, too. Thread safe.
+class KnownReaches {
+ public:
+  struct From {
+    size_t kind = 0;     // of device
+    size_t periods = 0;  // CostModel::kind_of_period
+    int64_t position = 0;
+    bool back = false;
+    Storage storage = {};
+    bool operator<(const From& other) const {
+      const auto key = [](const From& from) {
+        return std::tuple(from.kind, from.periods, from.position, from.back, from.storage.parameters, from.storage.share,
+                          from.storage.spared_off_chip, from.storage.undecided_fits);
+      };
+      return key(*this) < key(other);
+    }
+  };
+  // Where a shorter and a longer period lead to the same position, or that very one.
+  std::optional<int64_t> find(const From& from, double period) const;
+  void add(const From& from, double period, int64_t reached);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<From, std::map<double, int64_t>> known_;  // by period
 };
 
 struct Overrun {
@@ -157,6 +186,10 @@ class SegmentLoads {
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const;
+  // Whether it goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not looked at.
+  bool is_monotone(int64_t device) const {
+    return task_->options.streamed_words != StreamedWords::kOfEngine && (enlarges(device) || !builds(device));
+  }
   // Whether the stretch takes units [from, to) of one group, which become `part`.
   bool fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
                  Found* found) const;
@@ -184,6 +217,7 @@ class SegmentLoads {
   std::vector<bool> chooses_;   // per device
   std::vector<bool> enlarges_;  // likewise
   mutable std::atomic<bool> undecided_ = false;
+  mutable KnownReaches reaches_;
   int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
 };
 

@@ -33,7 +33,9 @@ class StretchLoad::Search {
     memory_ = memory;
     before_ = sum_;
     set_costs(with_larger);
+    for (const ShardLoad* shard : shards_) most_fewer_ += fewer_seconds_of(*shard, with_larger);
     for (size_t s = 0; s < shards_.size(); ++s) add_layer(s, with_larger);
+    if (lacks_room()) return;
     std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.cost > b.saved * a.cost; });
     for (size_t i = 0; i < capacities_.size(); ++i)
       if (model_->holds_parameters(i)) add_counts(i);
@@ -42,11 +44,12 @@ class StretchLoad::Search {
   }
 
   std::optional<Way> run() {
+    if (fewer_.empty()) return std::nullopt;  // whatever the layers do
     consider();
     if (!done() && costs_.size() > 1 && !hopeless(0)) {
       for (size_t c = 0; c < counts_.size() && !done(); ++c) take_in_order(counts_[c]);
       if (!done()) {
-        add_tightest();
+        if (!add_tightest()) return std::nullopt;
         take_in_order(counts_.back());
       }
     }
@@ -115,27 +118,30 @@ class StretchLoad::Search {
     costs_.push_back({0.5 / std::max(seconds, kLittle), 0.5 / left, 1, engines});
   }
 
-  // What seconds and engines together cost, weighed so that room is as dear as can be: that rules out the most.
-  void add_tightest() {
+  // What seconds and engines together cost, weighed so that room is as dear as can be: that rules out the most. False where some weights
+  // rule out every way.
+  bool add_tightest() {
     const Cost seconds = costs_[0], engines = costs_[1];
     const double per_second = 1 / std::max(seconds.budget, kLittle);
+    const auto cost_at = [&](double share) { return Cost{share * per_second, (1 - share) * engines.per_engine, 1, engines.engines}; };
+    const auto least_at = [&](double share) {
+      const Cost cost = cost_at(share);
+      return least_cost(0, count_of(memory_, cost));
+    };
     double low = 0, high = 1;
     for (int step = 0; step < 6; ++step) {
-      const auto cost_at = [&](double share) {
-        const Cost cost{share * per_second, (1 - share) * engines.per_engine, 1, engines.engines};
-        const Count count = count_of(memory_, cost);
-        return std::pair(least_cost(0, count), cost);
-      };
       const double third = (high - low) / 3;
-      if (cost_at(low + third).first < cost_at(high - third).first) {
+      const double below = least_at(low + third), above = least_at(high - third);
+      if (std::max(below, above) > 1 + kSlack) return false;
+      if (below < above) {
         low += third;
       } else {
         high -= third;
       }
     }
-    const double share = (low + high) / 2;
-    costs_.push_back({share * per_second, (1 - share) * engines.per_engine, 1, engines.engines});
+    costs_.push_back(cost_at((low + high) / 2));
     counts_.push_back(count_of(memory_, costs_.back()));
+    return true;
   }
 
   // What frees the most for its cost, one after the other, as far as there is what it costs.
@@ -165,10 +171,26 @@ class StretchLoad::Search {
     for (size_t i = 0; i < capacities_.size(); ++i) sum_.amounts[i] += to.amounts[i] - from.amounts[i];
   }
 
+  // Whatever the others do: their ways take no less of anything but memory, and so many seconds less at most.
+  bool overruns_alone(const ShardDemand& from, const ShardDemand& to) const {
+    if (before_.seconds + (to.seconds - from.seconds) - most_fewer_ > stretch_->most_seconds_ * (1 + kRounding)) return true;
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (!model_->holds_parameters(i) && before_.amounts[i] + (to.amounts[i] - from.amounts[i]) > capacities_[i].amount * (1 + kRounding))
+        return true;
+    return false;
+  }
+
   // Than with the smallest engine beside the weights, where that reads words from outside, too.
   double fewer_seconds(const Layer& layer) const {
     double fewer = 0;
     for (const Other* other : layer.others) fewer = std::max(fewer, shards_[layer.shard]->beside.seconds - other->demand.seconds);
+    return fewer;
+  }
+  static double fewer_seconds_of(const ShardLoad& shard, bool with_larger) {
+    double fewer = 0;
+    for (const Other& other : *shard.others) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
+    if (with_larger)
+      for (const Other& other : *shard.larger) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
     return fewer;
   }
 
@@ -177,6 +199,7 @@ class StretchLoad::Search {
     Layer layer{.shard = s, .others = {}};
     const Cost& cost = costs_.back();
     const auto add = [&](const Other& other) {
+      if (wish_ == Wish::kAny && overruns_alone(shard.beside, other.demand)) return;
       const double saved = shard.beside.amounts[memory_] - other.demand.amounts[memory_];
       if (saved <= 0 && (wish_ == Wish::kLeastRoom || other.demand.seconds >= shard.beside.seconds)) return;
       const double costs = cost.of(other.demand, shard.beside);
@@ -192,12 +215,29 @@ class StretchLoad::Search {
     if (!layer.others.empty()) layers_.push_back(std::move(layer));
   }
 
+  double room_of(size_t resource) const { return resource == memory_ ? room_ : capacities_[resource].amount; }
+
+  // Though every layer frees as much as it can.
+  bool lacks_room() const {
+    for (size_t i = 0; i < capacities_.size(); ++i) {
+      if (!model_->holds_parameters(i)) continue;
+      double missing = sum_.amounts[i] - room_of(i) * (1 + kRounding);
+      for (const Layer& layer : layers_) {
+        double most = 0;
+        for (const Other* other : layer.others) most = std::max(most, shards_[layer.shard]->beside.amounts[i] - other->demand.amounts[i]);
+        missing -= most;
+      }
+      if (missing > kRounding * sum_.amounts[i]) return true;
+    }
+    return false;
+  }
+
   void add_counts(size_t resource) {
     for (const Cost& cost : costs_) counts_.push_back(count_of(resource, cost));
   }
 
   Count count_of(size_t resource, const Cost& cost) const {
-    Count count{resource, resource == memory_ ? room_ : capacities_[resource].amount, &cost, {}};
+    Count count{resource, room_of(resource), &cost, {}};
     for (size_t l = 0; l < layers_.size(); ++l) add_parts(l, count);
     std::ranges::stable_sort(count.parts, [](const Count::Part& a, const Count::Part& b) { return a.saved * b.cost > b.saved * a.cost; });
     return count;
@@ -337,6 +377,7 @@ class StretchLoad::Search {
   std::vector<Layer> layers_;  // those first that free most for what it costs
   std::vector<Count> counts_;
   std::vector<double> fewer_;  // seconds, of the layers from one on at most
+  double most_fewer_ = 0;      // of all shards, at most
   ShardDemand sum_, before_;
   std::vector<const Other*> turned_;  // by shard
   int64_t steps_ = 0;

@@ -48,7 +48,7 @@ struct Instance {
     if (random.chance(0.2)) storage.share = random.real(0.5, 1);
     storage.spared_off_chip = random.chance(0.5);
     links = links_of(task.cluster);
-    segments = std::make_unique<SegmentLoads>(chain, task, activation_lifetimes(graph, {}), 1, std::vector<int64_t>(task.models.size(), 1));
+    segments = new_segments();
     loads = std::make_unique<CutLoads>(chain, 32);
   }
 
@@ -59,6 +59,11 @@ struct Instance {
     if (rules.whole_layers) return boundary;
     const int64_t quantum = std::max(task.models[link]->channel_quantum(), task.models[link + 1]->channel_quantum());
     return boundary || quantum == 1 || (cut.channel % quantum == 0 && cut.outputs == 0);
+  }
+
+  // That have not been asked yet.
+  std::unique_ptr<SegmentLoads> new_segments() const {
+    return std::make_unique<SegmentLoads>(chain, task, activation_lifetimes(graph, {}), 1, std::vector<int64_t>(task.models.size(), 1));
   }
 
   bool stretch_allowed(int64_t from, int64_t to) const {
@@ -93,8 +98,8 @@ struct Instance {
   std::unique_ptr<CutLoads> loads;
 };
 
-// What one walk has found out answers every question as if nothing were known.
-TEST(SegmentLoads, AnswersAreTheSameWithWhatAWalkFound) {
+// What one walk has found out, and what walks for other periods have, answers every question as if nothing were known.
+TEST(SegmentLoads, AnswersAreTheSameWithWhatWalksFound) {
   TinyInstances random(12);
   int64_t inside = 0;  // stretches that begin and end inside one layer
   for (int i = 0; i < 300; ++i) {
@@ -105,19 +110,39 @@ TEST(SegmentLoads, AnswersAreTheSameWithWhatAWalkFound) {
     for (int question = 0; question < 40; ++question) {
       const int64_t device = random.between(0, loads.devices() - 1);
       const int64_t at = random.between(0, instance.chain.end());
-      const int64_t reach = loads.reach(device, at, period, instance.storage);
+      const std::unique_ptr<SegmentLoads> unasked = instance.new_segments();
+      const int64_t reach = unasked->reach(device, at, period, instance.storage);
       ASSERT_EQ(loads.reach(device, at, period, instance.storage, &found), reach) << "instance " << i;
-      ASSERT_EQ(loads.reach_back(device, at, period, instance.storage, &found), loads.reach_back(device, at, period, instance.storage));
-      const SegmentLoads::Ends ends = loads.ends(device, at, period, instance.storage),
+      ASSERT_EQ(loads.reach_back(device, at, period, instance.storage, &found), unasked->reach_back(device, at, period, instance.storage));
+      const SegmentLoads::Ends ends = unasked->ends(device, at, period, instance.storage),
                                again = loads.ends(device, at, period, instance.storage, &found);
       ASSERT_EQ(again.on_chip, ends.on_chip);
       ASSERT_EQ(again.off_chip, ends.off_chip);
       ASSERT_EQ(loads.fits(device, at, instance.chain.end(), period, instance.storage, &found),
-                loads.fits(device, at, instance.chain.end(), period, instance.storage));
+                unasked->fits(device, at, instance.chain.end(), period, instance.storage));
       inside += at < reach && reach < instance.chain.end_of(instance.chain.group_at(at)) ? 1 : 0;
+      // As a bisection comes closer.
+      const double near = period * (1 + random.real(-0.2, 0.2) / static_cast<double>(1 + question));
+      ASSERT_EQ(loads.reach(device, at, near, instance.storage), unasked->reach(device, at, near, instance.storage)) << "instance " << i;
+      ASSERT_EQ(loads.reach_back(device, at, near, instance.storage), unasked->reach_back(device, at, near, instance.storage));
     }
   }
   EXPECT_GT(inside, 1000);
+}
+
+// Between two periods that lead to different positions nothing is known.
+TEST(KnownReaches, LieBetweenPeriodsThatLeadAsFar) {
+  KnownReaches known;
+  const KnownReaches::From from{.position = 7};
+  known.add(from, 1e-3, 20);
+  known.add(from, 2e-3, 20);
+  known.add(from, 3e-3, 25);
+  EXPECT_EQ(known.find(from, 1.5e-3), 20);
+  EXPECT_EQ(known.find(from, 3e-3), 25);
+  for (const double period : {0.9e-3, 2.5e-3, 3.1e-3}) EXPECT_EQ(known.find(from, period), std::nullopt) << period;
+  EXPECT_EQ(known.find({.position = 7, .back = true}, 1.5e-3), std::nullopt);
+  EXPECT_EQ(known.find({.periods = 1, .position = 7}, 1.5e-3), std::nullopt);
+  EXPECT_EQ(known.find({.position = 7, .storage = {.parameters = true}}, 1.5e-3), std::nullopt);
 }
 
 // With memories never full and all weights on chip no plan is slower; where memory is no matter, the bound is the period.
