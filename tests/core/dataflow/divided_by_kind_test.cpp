@@ -8,11 +8,14 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/time_chunking.h"
 #include "core/plan/validate.h"
 #include "core/reference/reference_device.h"
@@ -292,6 +295,38 @@ TEST(DividedByKind, WhatFollowsIsBehindTheStepsAlone) {
   for (const Flow& flow : plan.flows)
     if (flow.direction == Direction::kForward) forward.push_back(fmt::format("{} {}", flow.link, flow.tensor));
   EXPECT_EQ(forward, (std::vector<std::string>{"0 rnn:sum", "1 rnn", "2 tanh"}));
+
+  for (const Flow& flow : plan.flows) {
+    if (flow.tensor != "rnn") continue;
+    const bool on = flow.direction == Direction::kForward;
+    EXPECT_EQ(on ? flow.producer_shard : flow.consumer_shard, 1);
+    EXPECT_EQ(on ? flow.consumer_shard : flow.producer_shard, 2);
+  }
+  // Devices that share the steps take every micro-batch together, and the one behind them with it need not.
+  PlanRequest two = request;
+  two.cluster = uniform_cluster("cpu", 5);
+  two.mini_batch = 8;
+  two.alignment = Alignment::kFpdeep;
+  std::vector<Shard> sharing = {shard_on(0, "rnn", {sums}), shard_on(1, "rnn"), shard_on(2, "rnn"), shard_on(3, "rnn"),
+                                shard_on(4, "fc", {{{0, 4}, {0, 2}}})};
+  sharing[1].units = {0, 1};
+  sharing[2].units = {1, 4};
+  sharing[3].after = true;
+  two.remote_homes = homes_before_steps(graph.node(0), 1, std::vector<ChannelRange>{{0, 1}, {1, 4}});
+  const Plan shared = assemble_plan(graph, two, sharing);
+  ASSERT_NO_THROW(validate(shared, graph, "plan"));
+  EXPECT_EQ(shared.windows[1], shared.windows[2]);
+  EXPECT_GT(shared.windows[2], shared.windows[3]);
+
+  // It goes on chunk by chunk, as the steps do, and is nothing that those are made again for.
+  Plan chunked = plan;
+  chunked.time_chunks = 2;
+  const ChunkedLayers layers = chunked_layers(chunked, graph);
+  for (const size_t device : {size_t{0}, size_t{1}, size_t{2}}) EXPECT_EQ(layers[device], std::set<std::string>{"rnn"}) << device;
+  Plan again = plan;
+  choose_recomputation(again, graph);
+  EXPECT_GT(figures_of_recomputation(again, graph, 1).bytes_kept, 0);
+  EXPECT_EQ(figures_of_recomputation(again, graph, 2).bytes_kept, 0);
 
   const auto refused = [&](const std::function<void(Plan&)>& edit) {
     Plan edited = plan;
