@@ -64,10 +64,17 @@ bool is_built(const Plan& plan) {
          plan.devices() <= kMostTimed && std::ranges::any_of(plan.shards, has_engine);
 }
 
+// Of what there is no hardware for, which whoever checks the plan names. Any other error is one of plans that contradict themselves or the
+// generator, which nobody should take for plans that do not fit.
+void pass_on_unless_unavailable(const Error& error) {
+  if (error.code() != ErrorCode::kUnavailable) throw error.within("asking what hardware a plan would be of");
+}
+
 std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph) {
   try {
     return waiting_words(plan, graph);
-  } catch (const Error&) {  // of a ring without hardware, which whoever checks it names
+  } catch (const Error& error) {
+    pass_on_unless_unavailable(error);
     return {};
   }
 }
@@ -80,7 +87,8 @@ bool all_fit(const Plan& plan, const Graph& graph, bool thoroughly) {
   try {
     const auto fit = [&](CheckedRooms rooms) { return std::ranges::all_of(check_devices(plan, graph, boards, rooms), &DeviceCheck::fits); };
     return fit(CheckedRooms::kLeast) || (thoroughly && fit(CheckedRooms::kBuilt));
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    pass_on_unless_unavailable(error);
     return false;
   }
 }

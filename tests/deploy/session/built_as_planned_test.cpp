@@ -270,5 +270,31 @@ TEST(BuiltAsPlanned, AnEngineThatWasEditedIsNamed) {
   }
 }
 
+// A plan that contradicts itself or the generator is no plan that does not fit: whoever plans is told.
+TEST(BuiltAsPlanned, WhatIsWrongWithAPlanIsNotTakenForNoRoom) {
+  const Graph graph(find_model("lenet5"));
+  PlanTask task;
+  account(task, Accounting::kFull);
+  const std::optional<Plan> plan = planned(graph, "vc709x2");
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(task.finds_blocks(*plan, graph, true));
+  EXPECT_NO_THROW(task.waiting_words(*plan, graph));
+  const auto code_of = [](const auto& ask) {
+    try {
+      ask();
+    } catch (const Error& error) {
+      return std::optional(error.code());
+    }
+    return std::optional<ErrorCode>();
+  };
+  Plan another_engine = *plan;
+  another_engine.shards.front().phases.front().multipliers -= 1;
+  EXPECT_EQ(code_of([&] { task.finds_blocks(another_engine, graph, true); }), ErrorCode::kMismatch);
+  Plan short_of_a_group = *plan;
+  short_of_a_group.groups.pop_back();
+  EXPECT_EQ(code_of([&] { task.finds_blocks(short_of_a_group, graph, true); }), ErrorCode::kMalformed);
+  EXPECT_EQ(code_of([&] { task.waiting_words(short_of_a_group, graph); }), ErrorCode::kMalformed);
+}
+
 }  // namespace
 }  // namespace millrace
