@@ -2,9 +2,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/words_outside.h"
+#include "fpga/cost/fpga_resources.h"
+#include "fpga/cost/generated_engines.h"
 #include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/explain.h"
 #include "tests/partitioner/study/vc709_rings.h"
@@ -162,6 +167,35 @@ TEST(Accounting, ARingThatStandsStillIsNotPlanned) {
   const Outcome outcome = make_plan(task);
   EXPECT_FALSE(outcome.feasible);
   EXPECT_EQ(outcome.reason.text, "it stands still");
+}
+
+// Boards with UltraRAM have two kinds of blocks: where a plan may not find its own, a study asks as a plan does.
+TEST(Accounting, StudiesAskWhetherBlocksAreFound) {
+  constexpr int64_t kBoards = 8;
+  const Vc709Rings rings("vgg16");
+  const Arithmetic arithmetic{ElementType::kFixed16, ElementType::kFixed16};
+  const CatalogueDevice& board = rings.catalogue().find("u280");
+  const auto engines = std::make_shared<const GeneratedEngines>(rings.graph(), static_cast<double>(fpga_resources_of(board, 16).clock_hz));
+  const std::unique_ptr<CostModel> model = make_fpga_cost_model(board, arithmetic, {}, engines);
+  StudyTask task = rings.task(0);
+  task.device = "u280";
+  task.model = model.get();
+  task.options.accounting = Accounting::kFull;
+  task.mini_batch_time = task_of(rings, 1, Accounting::kFull).mini_batch_time;
+  std::atomic<int> asked = 0;
+  bool found = true;
+  task.finds_blocks = [&](const Plan& plan, const Graph&, bool) {
+    EXPECT_EQ(plan.devices(), kBoards);
+    ++asked;
+    return found;
+  };
+  const StudyPoint point = study_probe(task, kBoards);
+  ASSERT_TRUE(point.feasible);
+  EXPECT_GT(asked, 0);
+  // With less memory for everything.
+  found = false;
+  const StudyPoint without = study_probe(task, kBoards);
+  EXPECT_LT(without.feasible ? without.images_per_second : 0, point.images_per_second);
 }
 
 }  // namespace
