@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "core/base/check.h"
@@ -10,6 +11,7 @@
 #include "core/base/index.h"
 #include "core/plan/placement.h"
 #include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
 
@@ -265,6 +267,11 @@ class Maps {
 };
 
 }  // namespace
+
+int64_t JoinDesign::bits_of_sum(size_t operand) const {
+  if (concatenates || operand + 1 == operands.size()) return kElementBits;
+  return kElementBits + static_cast<int64_t>(std::bit_width(operand));
+}
 
 bool needs_aligning(const JoinDesign& join, size_t operand, int64_t lanes) {
   if (!join.concatenates) return false;

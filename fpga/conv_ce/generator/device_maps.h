@@ -10,7 +10,7 @@
 // their way to later ones, have streams of their own: m_passing_0, m_passing_1, .. in the order of the layers, on both sides alike.
 // What is joined did not leave its common origin at once: what came by the shorter way waits for one sample at most, on the way forward at
 // a join and on the way back where errors are added. So no ring stands still for lack of room.
-// Fails with kUnavailable, naming the layer, on sums of more than two maps, a map twice in one of them, and a batch norm behind a join.
+// Fails with kUnavailable, naming the layer, on a map that is twice in a sum or a concatenation, and a batch norm behind a join.
 #pragma once
 
 #include <cstdint>
@@ -57,13 +57,16 @@ struct MapDesign {
   std::vector<MapReader> readers;    // in the order of the layers, the next devices last
 };
 
-// An addition of two maps, or a concatenation of several.
+// A sum or a concatenation of maps. A sum is made in their order, exactly, and saturated once.
 struct JoinDesign {
   std::string layer;
   bool concatenates = false;
   std::vector<size_t> operands;      // maps
   std::vector<ChannelRange> places;  // of the operands' channels in what leaves
   size_t map = 0;                    // that leaves
+
+  // Of an element of the sum of the operands up to this one: wide enough until it is complete.
+  int64_t bits_of_sum(size_t operand) const;
 };
 
 // Of an operand that does not begin at the first lane, or ends within a group.

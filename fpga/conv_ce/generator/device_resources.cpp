@@ -202,9 +202,12 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   }
   for (const JoinDesign& join : design.joins) {
     const auto adders = static_cast<double>(join.operands.size() - 1);
+    double sum_bits = adders * wires;
+    for (size_t operand = 1; operand + 1 < join.operands.size(); ++operand)
+      sum_bits += static_cast<double>(design.lanes * (join.bits_of_sum(operand) - kElementBits));
     ModuleUse use{.layer = join.layer,
                   .module = join.concatenates ? "map_adder, map_fork, channel_aligner" : "map_adder, map_fork",
-                  .luts = kCounters + adders * (kCounters + kAdderLogic * wires),
+                  .luts = kCounters + adders * kCounters + kAdderLogic * sum_bits,
                   .flip_flops = kCounters * (1 + adders)};
     for (size_t operand = 0; operand < join.operands.size(); ++operand)
       if (needs_aligning(join, operand, design.lanes))  // there and back, a row of beats each and a turn of lanes

@@ -14,6 +14,9 @@ namespace millrace {
 namespace {
 
 std::string wires(const std::string& name) { return fmt::format("  logic {0}_valid, {0}_ready;\n  logic [BEAT-1:0] {0}_data;\n", name); }
+std::string wide_wires(const std::string& name, int64_t bits) {
+  return fmt::format("  logic {0}_valid, {0}_ready;\n  logic [{1}:0] {0}_data;\n", name, bits - 1);
+}
 
 // Channel groups of a range, counted from where `from` begins.
 struct Groups {
@@ -44,12 +47,19 @@ std::string fork(const std::string& name, const std::string& from, const std::ve
   return text;
 }
 
+// Bits of an element of the sum so far, and of what leaves.
+struct AdderBits {
+  int64_t a = kElementBits, out = kElementBits;
+};
+
 std::string added(const std::string& name, const std::string& to, const std::string& a, const Groups& of_a, const std::string& b,
-                  const Groups& of_b, int64_t groups, int64_t width, int64_t lanes) {
+                  const Groups& of_b, int64_t groups, int64_t width, int64_t lanes, const AdderBits& bits = {}) {
+  const bool wide = bits.a != kElementBits || bits.out != kElementBits;
   std::string text = fmt::format(
-      "  map_adder #(\n      .LANES({}),\n      .A_BEGIN({}),\n      .A_END({}),\n      .B_BEGIN({}),\n      .B_END({})\n  ) {} (\n"
+      "  map_adder #(\n      .LANES({}),\n      .A_BEGIN({}),\n      .A_END({}),\n      .B_BEGIN({}),\n      .B_END({}){}\n  ) {} (\n"
       "      .clock(ap_clk),\n      .clear,\n      .width(16'd{}),\n      .groups(16'd{}),\n",
-      lanes, of_a.begin, of_a.end, of_b.begin, of_b.end, name, width, groups);
+      lanes, of_a.begin, of_a.end, of_b.begin, of_b.end,
+      wide ? fmt::format(",\n      .A_BITS({}),\n      .OUT_BITS({})", bits.a, bits.out) : "", name, width, groups);
   for (const auto& [port, stream] : {std::pair("a", &a), std::pair("b", &b), std::pair("out", &to)})
     for (const char* part : {"valid", "ready", "data"})
       text += fmt::format("      .{}_t{}({}_{}){}\n", port, part, *stream, part, stream == &to && part == std::string("data") ? "" : ",");
@@ -230,9 +240,10 @@ std::string join_text(const DeviceDesign& design, size_t number) {
     }
     const bool last = operand + 1 == join.operands.size();
     const std::string to = last ? streams.out : fmt::format("{}_sum_{}", name, operand);
-    if (!last) text += wires(to);
-    text +=
-        added(fmt::format("{}_adder_{}", name, operand), to, sum, summed, in, range, last ? groups : range.end, made.width, design.lanes);
+    const int64_t bits = join.bits_of_sum(operand);
+    if (!last) text += wide_wires(to, design.lanes * bits);
+    text += added(fmt::format("{}_adder_{}", name, operand), to, sum, summed, in, range, last ? groups : range.end, made.width,
+                  design.lanes, {join.bits_of_sum(operand - 1), bits});
     sum = to;
     summed = {0, range.end};
   }

@@ -197,13 +197,13 @@ class Runner {
   Map joined_maps(const Trace& trace, const Station& station) {
     const JoinDesign& join = design_.joins[station.index];
     Map made = read(trace, station);
+    std::vector<int64_t> sums(made.begin(), made.end());
     for (size_t operand = 1; operand < join.operands.size(); ++operand) {
       const Map other = read(trace, station, operand);
-      if (join.concatenates)
-        made.insert(made.end(), other.begin(), other.end());
-      else
-        made = joined(made, other, 0);
+      if (join.concatenates) made.insert(made.end(), other.begin(), other.end());
+      for (size_t i = 0; i < other.size() && !join.concatenates; ++i) sums[i] += other[i];
     }
+    for (size_t i = 0; i < sums.size() && !join.concatenates; ++i) made[i] = static_cast<int16_t>(saturated(sums[i]));
     return made;
   }
 

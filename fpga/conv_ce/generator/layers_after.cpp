@@ -121,7 +121,6 @@ class Builder {
     JoinDesign join;
     join.layer = node.layer.name;
     join.concatenates = std::holds_alternative<Concat>(node.layer.operation);
-    if (!join.concatenates && node.inputs.size() != 2) refuse_layer(join.layer, "a sum of two maps is generated, not one of more");
     int64_t begin = 0;
     for (size_t operand = 0; operand < node.inputs.size(); ++operand) {
       const int64_t input = node.inputs[operand];

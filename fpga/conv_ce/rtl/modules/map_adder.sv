@@ -1,5 +1,6 @@
 // Two maps, or the errors of two readers of one, beat by beat: their sum, saturated. Each has a range of the channel groups of what leaves,
 // A from A_BEGIN to A_END; where only one has a group it leaves as it is, and where none has one zero does.
+// Of a sum of several maps the elements of A, the sum so far, and those that leave may be wider: it is saturated where it is complete.
 // Beats come row - group - column.
 module map_adder #(
     parameter int LANES = 4,
@@ -7,7 +8,9 @@ module map_adder #(
     parameter int A_END = 1,
     parameter int B_BEGIN = 0,
     parameter int B_END = 1,
-    parameter int ELEMENT_BITS = 16
+    parameter int ELEMENT_BITS = 16,
+    parameter int A_BITS = ELEMENT_BITS,
+    parameter int OUT_BITS = ELEMENT_BITS  // at most one more than A_BITS
 ) (
     input logic clock,
     input logic clear,
@@ -17,14 +20,14 @@ module map_adder #(
 
     input  logic                          a_tvalid,
     output logic                          a_tready,
-    input  logic [LANES*ELEMENT_BITS-1:0] a_tdata,
+    input  logic [      LANES*A_BITS-1:0] a_tdata,
     input  logic                          b_tvalid,
     output logic                          b_tready,
     input  logic [LANES*ELEMENT_BITS-1:0] b_tdata,
 
     output logic                          out_tvalid,
     input  logic                          out_tready,
-    output logic [LANES*ELEMENT_BITS-1:0] out_tdata
+    output logic [    LANES*OUT_BITS-1:0] out_tdata
 );
   logic [15:0] column, group;
   logic has_a, has_b, leaves;
@@ -36,17 +39,18 @@ module map_adder #(
   assign b_tready = leaves && has_b;
 
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
-    logic signed [ELEMENT_BITS-1:0] a, b;
-    assign a = has_a ? a_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS] : '0;
+    logic signed [A_BITS-1:0] a;
+    logic signed [ELEMENT_BITS-1:0] b;
+    assign a = has_a ? a_tdata[lane*A_BITS+:A_BITS] : '0;
     assign b = has_b ? b_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS] : '0;
     round_to_element #(
-        .VALUE_BITS(ELEMENT_BITS + 1),
-        .ELEMENT_BITS(ELEMENT_BITS),
-        .OUTPUT_BITS(ELEMENT_BITS)
+        .VALUE_BITS(A_BITS + 1),
+        .ELEMENT_BITS(OUT_BITS),
+        .OUTPUT_BITS(OUT_BITS)
     ) saturating (
-        .value((ELEMENT_BITS + 1)'(a) + (ELEMENT_BITS + 1)'(b)),
+        .value((A_BITS + 1)'(a) + (A_BITS + 1)'(b)),
         .shift(5'd0),
-        .element(out_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS])
+        .element(out_tdata[lane*OUT_BITS+:OUT_BITS])
     );
   end
 
