@@ -10,7 +10,7 @@ namespace {
 
 bool has_recurrent_layers(const Plan& plan, const Graph& graph, int64_t device) {
   return std::ranges::any_of(plan.shards, [&](const Shard& shard) {
-    return shard.device == device && role_of(graph.node(graph.index_of(shard.layer)).layer.operation) == Role::kRecurrence;
+    return shard.device == device && !shard.after && role_of(graph.node(graph.index_of(shard.layer)).layer.operation) == Role::kRecurrence;
   });
 }
 
