@@ -45,6 +45,8 @@ struct ShardQuestion {
   bool on_chip = false;                // beside the engine, or stored elsewhere, though the device would keep them off chip
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
+  // Of them so many take memory; 0: all. Fewer for what no number of them can do.
+  int64_t gradient_samples_held = 0;
   StreamedWords streamed_words = StreamedWords::kFull;
   // Of engines that keep the period the largest of up to so many tiles, as larger_engines() has them; 0: the smallest.
   int64_t most_tiles = 0;

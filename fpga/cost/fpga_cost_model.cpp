@@ -281,7 +281,7 @@ class FpgaCostModel final : public CostModel {
                     .element_bits = element_bits_,
                     .copies = node.trained ? copies : 1,
                     .owner = question.owner,
-                    .gradient_samples = gradient_samples(question, use.shard),
+                    .gradient_samples = held_samples(question, use.shard),
                     .forward_tiles = use.engines.forward.tiles,
                     .error_back_tiles = use.engines.error_back.tiles};
     const double lifetime = lifetime_after_sum(use.shard, question.lifetime);
@@ -355,13 +355,21 @@ class FpgaCostModel final : public CostModel {
   // Of an engine that is built.
   static WeightsAt weights_at(const ShardQuestion& question, const ShardUse& use) {
     if (use.shard.place != WeightPlace::kOffChip || use.built->held.groups > 1) return {};
-    return {.off_chip = true, .gradient_samples = std::max<int64_t>(gradient_samples(question, use.shard), 1)};
+    return {.off_chip = true,
+            .gradient_samples = std::max<int64_t>(gradient_samples(question, use.shard), 1),
+            .held_samples = std::max<int64_t>(held_samples(question, use.shard), 1)};
   }
 
   // Side by side, of a dense layer that looks at every sample once.
   static int64_t gradient_samples(const ShardQuestion& question, const ShardGeometry& shard) {
     const bool streams = shard.place == WeightPlace::kOffChip && shard.has_engine() && shard.trained;
     return streams && shard.unit == StreamingUnit::kSample ? question.gradient_samples : std::min<int64_t>(question.gradient_samples, 1);
+  }
+
+  // Of them those that take memory.
+  static int64_t held_samples(const ShardQuestion& question, const ShardGeometry& shard) {
+    const int64_t samples = gradient_samples(question, shard);
+    return question.gradient_samples_held > 0 ? std::min(samples, question.gradient_samples_held) : samples;
   }
 
   static bool moves_words(const ShardQuestion& question, const ShardUse& use) {
@@ -378,7 +386,7 @@ class FpgaCostModel final : public CostModel {
     const auto forward = static_cast<double>(use.shard.forward.units / use.steps_of_pass);
     const auto back = static_cast<double>(use.shard.error_back.units);
     const bool error_back = built ? use.built->error_back : use.shard.error_comes;
-    const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(use.settings.gradient_samples) : 0;
+    const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(gradient_samples(question, use.shard)) : 0;
     OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};
     if (!built && !infers_) return words;
     if (use.port_cycles > 0) {  // with the rests of a writer and what words leave empty: no plan may take longer than it was found for
@@ -401,7 +409,7 @@ class FpgaCostModel final : public CostModel {
     OffChipWords words = words_asked(question, use);
     if (words.port_seconds <= 0 || !use.built) return words;
     const GeneratedEngine& built = *use.built;
-    const WeightStreams streams{.samples = 1, .gradient_samples = use.settings.gradient_samples, .beat_bits = kMostBeatBits};
+    const WeightStreams streams{.samples = 1, .gradient_samples = gradient_samples(question, use.shard), .beat_bits = kMostBeatBits};
     words.bytes = bytes_per_sample(streams, built.engine, built.held, built.error_back);
     return words;
   }

@@ -36,7 +36,7 @@ MemoryBlocks larger(MemoryBlocks one, const MemoryBlocks& other) {
   return one;
 }
 
-int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.gradient_samples : 1; }
+int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.held_samples : 1; }
 
 // Wherever its weights lie.
 int64_t blocks_anywhere(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around) {

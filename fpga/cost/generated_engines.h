@@ -70,6 +70,7 @@ EngineMemory larger_of(EngineMemory one, const EngineMemory& other);
 struct WeightsAt {
   bool off_chip = false;
   int64_t gradient_samples = 1;
+  int64_t held_samples = 1;  // of them those that take memory
   auto operator<=>(const WeightsAt&) const = default;
 };
 

@@ -118,13 +118,17 @@ bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
   return cuts_rule_out(task, micro_batch, period);
 }
 
-// The micro-batches that the pace alone does not rule out, wherever weights lie. Engines that stream rows are the same with any, but for
-// those of recurrent layers.
+// Engines that stream rows are the same with any micro-batch, but for those of recurrent layers.
+bool differ_in_passes_alone(const PlanTask& task) {
+  const auto recurrent = [](const Node& node) { return std::holds_alternative<Recurrent>(node.layer.operation); };
+  return streams_rows(task) && std::ranges::none_of(task.graph->nodes(), recurrent);
+}
+
+// The micro-batches that the pace alone does not rule out, wherever weights lie.
 std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
   std::vector<int64_t> sizes = micro_batches_to_try(task);
   if (task.options.accounting != Accounting::kFull) return sizes;
-  const auto recurrent = [](const Node& node) { return std::holds_alternative<Recurrent>(node.layer.operation); };
-  if (streams_rows(task) && std::ranges::none_of(task.graph->nodes(), recurrent)) {
+  if (differ_in_passes_alone(task)) {
     if (PaceBound(task, sizes.front()).rules_out(period)) sizes.clear();
   } else {
     std::erase_if(sizes, [&](int64_t size) { return PaceBound(task, size).rules_out(period); });
@@ -132,8 +136,13 @@ std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
   return sizes;
 }
 
-// With one of the sizes.
+// With one of the sizes. Of boards one look at the best of all rules out most of what none of them reaches.
 bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double period) {
+  if (sizes.size() > 2 && differ_in_passes_alone(task)) {
+    PlanTask best_of_all = task;
+    best_of_all.options.micro_batches = sizes;
+    if (cuts_rule_out(best_of_all, sizes.front(), period)) return false;
+  }
   return std::ranges::any_of(sizes, [&](int64_t size) { return !cuts_rule_out(task, size, period); });
 }
 

@@ -88,12 +88,22 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
   return rules;
 }
 
-HomeTraffic home_traffic_of(const PlanTask& task, int64_t micro_batch, int64_t window) {
+HomeTraffic home_traffic_of_size(const PlanTask& task, int64_t micro_batch, int64_t window) {
   const ScheduleSpec spec{.alignment = task.options.alignment, .micro_batches = task.options.mini_batch / micro_batch, .window = window};
   return {.allowed = task.options.balance != Balance::kNever,
           .bits_per_element = static_cast<double>(bits_of(task.options.arithmetic.wire)),
           .passes_per_sample = static_cast<double>(parameter_passes_per_mini_batch(spec)) / static_cast<double>(task.options.mini_batch),
           .gradients_per_sample = 1.0 / static_cast<double>(micro_batch)};
+}
+
+HomeTraffic home_traffic_of(const PlanTask& task, const std::vector<double>& lifetimes, int64_t micro_batch, int64_t window) {
+  HomeTraffic traffic = home_traffic_of_size(task, micro_batch, window);
+  for (const int64_t size : task.options.micro_batches) {
+    const HomeTraffic of_size = home_traffic_of_size(task, size, windows_of(task, lifetimes, size).front());
+    traffic.passes_per_sample = std::min(traffic.passes_per_sample, of_size.passes_per_sample);
+    traffic.gradients_per_sample = std::min(traffic.gradients_per_sample, of_size.gradients_per_sample);
+  }
+  return traffic;
 }
 
 }  // namespace
@@ -110,7 +120,7 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
       cut_loads_(chain_, bits_of(task.options.arithmetic.wire)),
       links_(links_of(task.cluster)),
       search_(segments_, cut_loads_, links_, rules_of(task, chain_)),
-      traffic_(home_traffic_of(task, micro_batch, windows_.front())),
+      traffic_(home_traffic_of(task, lifetimes_, micro_batch, windows_.front())),
       joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty),
       exhaustive_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty,
                   [this](int64_t device, int64_t from, int64_t to, double period, HomeProblem& problem) {

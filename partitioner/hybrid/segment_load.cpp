@@ -100,7 +100,15 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());
     enlarges_.push_back(model->enlarges_engines() && task.options.accounting == Accounting::kFull);
   }
-  if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
+  if (task.options.accounting != Accounting::kFull) return;
+  gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
+  if (task.options.micro_batches.empty()) return;
+  gradient_samples_held_ = gradient_samples_;
+  for (const int64_t size : task.options.micro_batches) {
+    const int64_t samples = samples_of_gradient_pass(task.options.mini_batch, size);
+    gradient_samples_ = std::max(gradient_samples_, samples);
+    gradient_samples_held_ = std::min(gradient_samples_held_, samples);
+  }
 }
 
 std::optional<int64_t> KnownReaches::find(const From& from, double period) const {
@@ -134,6 +142,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.on_chip = on_chip_[static_cast<size_t>(group)];
   question.off_chip = off_chip_[static_cast<size_t>(group)] && takes_all_off_chip();
   question.gradient_samples = gradient_samples_;
+  question.gradient_samples_held = gradient_samples_held_;
   question.streamed_words = task_->options.streamed_words;
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];

@@ -218,7 +218,8 @@ class SegmentLoads {
   std::vector<bool> enlarges_;  // likewise
   mutable std::atomic<bool> undecided_ = false;
   mutable KnownReaches reaches_;
-  int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
+  int64_t gradient_samples_ = 0;       // of a pass over gradients off chip; 0: not counted
+  int64_t gradient_samples_held_ = 0;  // of them in memory; 0: all
 };
 
 }  // namespace millrace

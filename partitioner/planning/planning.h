@@ -62,6 +62,9 @@ struct PlanOptions {
   std::set<std::string> off_chip;
   // How a search counts their words, and for which engines. Set by the planner.
   StreamedWords streamed_words = StreamedWords::kFull;
+  // A search for what none of these micro-batches can do, as if each shard had the best of all; empty: the one that it is asked for. Set by
+  // the planner, for boards that stream rows.
+  std::vector<int64_t> micro_batches;
   // Of the time of a board's own memory, what a search gives to weights; samples that wait there take the rest. Set by the planner.
   double words_share = 1;
   Balance balance = Balance::kAuto;

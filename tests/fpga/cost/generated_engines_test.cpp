@@ -63,16 +63,17 @@ TEST(GeneratedEngines, AnswerAlikeWhateverWasAskedBefore) {
   std::mt19937_64 random(11);
   const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
   const Graph graph(find_model("vgg11-cifar"));
-  const CatalogueDevice board = testing_support::with(testing_support::vc709(), "uram", 960);
-  const auto fresh = [&] {
-    return make_fpga_cost_model(board, {.wire = ElementType::kFixed16}, {}, std::make_shared<const GeneratedEngines>(graph, kClock));
+  const CatalogueDevice boards[] = {testing_support::vc709(), testing_support::with(testing_support::vc709(), "uram", 960)};
+  const auto fresh = [&](int64_t board) {
+    return make_fpga_cost_model(boards[board], {.wire = ElementType::kFixed16}, {},
+                                std::make_shared<const GeneratedEngines>(graph, kClock));
   };
-  const auto model = fresh();
+  const std::unique_ptr<CostModel> models[] = {fresh(0), fresh(1)};
   ShardQuestion question;
   question.gradient_samples = 1;
   question.lifetime = 2;
-  int64_t feasible = 0;
-  for (int draw = 0; draw < 300; ++draw) {
+  int64_t feasible = 0, larger = 0;
+  for (int draw = 0; draw < 400; ++draw) {
     const LayerGroup& group = graph.groups()[static_cast<size_t>(below(std::ssize(graph.groups())))];
     const Node& node = graph.node(group.head);
     if (!node.divides) continue;
@@ -86,12 +87,75 @@ TEST(GeneratedEngines, AnswerAlikeWhateverWasAskedBefore) {
     question.on_chip = !question.off_chip;
     if (below(4) == 0) question.period_seconds = 1e-4 * static_cast<double>(int64_t{1} << below(6));  // several of a period
     if (!(question.period_seconds > 0)) continue;
-    const ShardDemand known = model->demand_of(question), alone = fresh()->demand_of(question);
+    const int64_t board = below(2);
+    const auto unasked = fresh(board);
+    const ShardDemand known = models[board]->demand_of(question), alone = unasked->demand_of(question);
     EXPECT_EQ(known.amounts, alone.amounts) << draw;
     EXPECT_EQ(known.seconds, alone.seconds) << draw;
     feasible += known.amounts[0] < 1e20 ? 1 : 0;
+    const std::vector<LargerEngine> known_larger = models[board]->larger_engines(question),
+                                    alone_larger = unasked->larger_engines(question);
+    ASSERT_EQ(known_larger.size(), alone_larger.size()) << draw;
+    for (size_t i = 0; i < alone_larger.size(); ++i) {
+      EXPECT_EQ(known_larger[i].most_tiles, alone_larger[i].most_tiles) << draw;
+      EXPECT_EQ(known_larger[i].demand.amounts, alone_larger[i].demand.amounts) << draw;
+    }
+    larger += std::ssize(alone_larger);
   }
   EXPECT_GT(feasible, 50);
+  EXPECT_GT(larger, 50);
+}
+
+// What no pass over gradients can do: of the most samples the time, of the fewest the memory. None demands less, whatever its engine.
+TEST(GeneratedEngines, OfTheBestOfSeveralPassesDemandNoMoreThanOfAny) {
+  std::mt19937_64 random(13);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  const Graph graph(find_model("alexnet"));
+  const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {},
+                                          std::make_shared<const GeneratedEngines>(graph, kClock, 3600));
+  const std::span<const NamedAmount> capacities = model->capacities();
+  int64_t feasible = 0, less = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    if (!node.divides) continue;
+    const LayerExtent extent = extent_of(graph, node.group);
+    for (int draw = 0; draw < 12; ++draw) {
+      const CutPlace from{below(extent.inputs), 0}, to{from.channel + 1 + below(extent.inputs - from.channel), 0};
+      const BlockList blocks = blocks_between(extent, Split::kInputChannels, from, to);
+      ShardQuestion question;
+      question.node = &node;
+      question.blocks = blocks;
+      question.off_chip = true;
+      question.streamed_words = StreamedWords::kLeast;
+      question.lifetime = 2;
+      question.period_seconds = 1e-3 * static_cast<double>(int64_t{1} << below(7));
+      question.gradient_samples = 128;
+      question.gradient_samples_held = 1;
+      const ShardDemand best = model->demand_of(question);
+      const std::vector<LargerEngine> larger = model->larger_engines(question);
+      const auto covers = [&](const ShardDemand& one, const ShardDemand& other) {
+        if (one.seconds > other.seconds) return false;
+        for (size_t i = 0; i < capacities.size(); ++i)
+          if (one.amounts[i] > other.amounts[i] * (1 + 1e-12)) return false;
+        return true;
+      };
+      question.gradient_samples_held = 0;
+      for (const int64_t samples : {1, 4, 8, 16, 32, 64, 128}) {
+        question.gradient_samples = samples;
+        const ShardDemand of_samples = model->demand_of(question);
+        EXPECT_TRUE(covers(best, of_samples)) << node.layer.name << " " << samples;
+        feasible += of_samples.amounts[0] < 1e20 ? 1 : 0;
+        less +=
+            best.seconds < of_samples.seconds || best.amounts[model->parameter_memory()] < of_samples.amounts[model->parameter_memory()];
+        for (const LargerEngine& engine : model->larger_engines(question))
+          EXPECT_TRUE(covers(best, engine.demand) ||
+                      std::ranges::any_of(larger, [&](const LargerEngine& other) { return covers(other.demand, engine.demand); }))
+              << node.layer.name << " " << samples << " " << engine.most_tiles;
+      }
+    }
+  }
+  EXPECT_GT(feasible, 100);
+  EXPECT_GT(less, 50);
 }
 
 // The memory that a search reserves never falls either, where weights lie on chip and where they are streamed.
