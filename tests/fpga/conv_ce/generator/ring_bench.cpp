@@ -6,6 +6,7 @@
 #include <random>
 #include <span>
 #include <sstream>
+#include <string_view>
 
 #include "core/base/files.h"
 #include "fpga/conv_ce/generator/device_top.h"
@@ -52,9 +53,10 @@ std::string hex_lines(std::span<const Element> elements, size_t per_line) {
 // The port of the neighbour that an input of device `index` comes from; "" at the ring's ends. It comes from upstream unless it is errors.
 std::string neighbours_port(const std::vector<DeviceDesign>& designs, size_t index, const std::string& input) {
   const bool forward = input.find("error") == std::string::npos;
-  if (forward) return index == 0 ? "" : "m" + input.substr(1);
+  const auto from = [&] { return fmt::format("m{}", std::string_view(input).substr(1)); };
+  if (forward) return index == 0 ? "" : from();
   if (index + 1 == designs.size()) return "";
-  if (input.starts_with("s_passing")) return "m" + input.substr(1);
+  if (input.starts_with("s_passing")) return from();
   const bool raw = input == "s_error" && !designs[index].shards.back().owner;
   return raw ? "m_raw_error" : "m_input_error";
 }
