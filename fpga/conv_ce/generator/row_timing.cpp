@@ -283,7 +283,8 @@ class RowWalk {
     std::optional<Moment> found;
     if (queue.sorts) {
       const auto row = static_cast<int64_t>(rows - queue.rows) - 1;
-      found = row < 0 ? Moment{} : ended(queue.out, out.unit_of(row));
+      // Banks are free once the last beat is read: what is on its way out by then is no longer in them.
+      found = row < 0 ? Moment{} : ended(queue.out, out.unit_of(row), -queue.latency);
     } else {
       const bool is_short_one = is_short(queue);
       found = passed(queue.out, in_units(out, rows - queue.rows), is_short_one, block_rows(out) * out.row_seconds);
@@ -383,8 +384,9 @@ class RowWalk {
       if (!wait(latest, banks_of(stage, read, below))) return false;
     for (const size_t into : stream.into)
       if (!wait(latest, room(into, static_cast<double>(queues_[into].sorts ? below : above)))) return false;
+    // Sums of a step go on after its last partial sum was taken.
     for (const size_t adder : stream.adders)
-      if (!wait(latest, step_ended(adder, unit - 1))) return false;
+      if (!wait(latest, step_ended(adder, unit - 1, -network_.stages_[adder].first))) return false;
     return true;
   }
 

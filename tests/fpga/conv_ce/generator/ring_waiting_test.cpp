@@ -28,7 +28,12 @@ Network four_layers_cut() { return {four_layers(8, 8), 500, {{1, 5, 3}, {2, 4, 0
 Network residual_blocks_cut() { return {residual_blocks(), 1500, {{2, 2, 1}, {3, 0, 0}}}; }
 Network whole_map_cut() { return {whole_map(), 1500, {{1, 3, 0}, {2, 0, 0}}}; }
 Network dense_over_map_cut() { return {dense_over_map(), 1500, {{1, 3, 0}, {2, 400, 0}}}; }
+Network sorted_rows_alone() { return {sorted_rows(), 144, {}}; }
+Network many_sums_cut() { return {many_sums(), 576, {{1, 4, 0}}}; }
 Network inception_block_cut() { return {inception_block(), 2100, {{4, 0, 0}, {7, 0, 0}}}; }
+
+// Samples that no ring here waits for.
+constexpr int64_t kEnough = 20;
 
 // `room`: samples that can wait between FP and their errors; the generator makes room for one.
 std::vector<DeviceDesign> designs_of(const Network& network, int64_t room, const WeightSource& weights = nullptr) {
@@ -81,6 +86,15 @@ TEST(RingWaiting, RingsTakeTheCyclesOfTheRtl) {
   for (const Case& one : {Case{residual_blocks_cut(), 1, 4545}, Case{four_layers_cut(), 1, 1121}, Case{inception_block_cut(), 1, 4992}}) {
     const std::vector<DeviceDesign> designs = designs_of(one.network, one.room);
     EXPECT_NEAR(ring_waiting(placed(designs)).seconds, one.simulated, kOfRings * one.simulated) << "room for " << one.room;
+  }
+}
+
+// Where every cycle of a row counts, nothing is lost from row to row: simulated by the cases below.
+TEST(RingWaiting, RowsThatFillTheirTimeLoseNone) {
+  for (const Network& network : {sorted_rows_alone(), many_sums_cut()}) {
+    const std::vector<DeviceDesign> designs = designs_of(network, kEnough);
+    EXPECT_EQ(engines_seconds(placed(designs)), static_cast<double>(network.period));
+    EXPECT_NEAR(ring_waiting(placed(designs)).seconds, static_cast<double>(network.period), 1e-3 * static_cast<double>(network.period));
   }
 }
 
@@ -188,7 +202,6 @@ TEST(RingWaiting, DevicesOfMicroBatchesNeedRoomForThem) {
 // Boards that share a layer: partial sums reach the last one late, and the map's rows, which pass all boards at once, wait for its line
 // buffer. Where maps are small that is longer than a line buffer lasts, unless rows have room on their way.
 Network shared_by_four() { return {shared_layer(), 300, {{1, 4, 0}, {1, 8, 0}, {1, 12, 0}, {2, 0, 0}}}; }
-constexpr int64_t kEnough = 20;
 
 void give_passing_room(std::vector<DeviceDesign>& designs, int64_t beats) {
   for (DeviceDesign& design : designs)
@@ -210,14 +223,15 @@ TEST(RingWaiting, RowsThatWaitForTheNextBoardNeedRoomOnTheirWay) {
 class RingWaitingInSimulationLong : public DeviceChecks {
  protected:
   // `outside`: samples for which there is room in the memory outside, of all that may lie there.
-  void take_the_timed_cycles(const Network& network, int64_t room, int64_t outside = 0, int64_t passing = 0) {
+  // `more`: samples, where the way back is hardly slower than the way there, and room is full late.
+  void take_the_timed_cycles(const Network& network, int64_t room, int64_t outside = 0, int64_t passing = 0, int64_t more = 0) {
     if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
     std::vector<DeviceDesign> designs = designs_of(network, room, normalising_weights);
     if (passing > 0) give_passing_room(designs, passing);
     if (outside > 0)
       for (DeviceDesign& design : designs)
         for (const OutsideFifo& fifo : movable_fifos(design)) give_outside_room(design, fifo.of, outside);
-    const int64_t samples = outside > 0 || room >= kEnough ? 16 : 8;  // until a ring with more room is full
+    const int64_t samples = (outside > 0 || room >= kEnough ? 16 : 8) + more;  // until a ring with more room is full
     const RingBench bench(designs, samples);
     bench.write(folder_.path(), /*pauses=*/false);
     ASSERT_EQ(bench.run(folder_.path(), /*verilated=*/outside == 0), "PASS");
@@ -238,6 +252,8 @@ TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(in
 TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMap) { take_the_timed_cycles(whole_map_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, AnAverageOfTheWholeMapWithMoreRoom) { take_the_timed_cycles(whole_map_cut(), 3); }
 
+TEST_F(RingWaitingInSimulationLong, RowsThatAreSorted) { take_the_timed_cycles(sorted_rows_alone(), 4, 0, 0, 56); }
+TEST_F(RingWaitingInSimulationLong, PartialSumsThatTakeAllTheTime) { take_the_timed_cycles(many_sums_cut(), 4, 0, 0, 56); }
 TEST_F(RingWaitingInSimulationLong, ADenseLayerOverAFlatMap) { take_the_timed_cycles(dense_over_map_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, ADenseLayerOverAFlatMapWithMoreRoom) { take_the_timed_cycles(dense_over_map_cut(), 3); }
 

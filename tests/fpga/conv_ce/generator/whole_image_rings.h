@@ -122,6 +122,33 @@ inline Model dense_over_map() {
   return net.finish();
 }
 
+// Blocks of un-pooled rows are sorted, and every beat of a row counts: a channel and a pixel in a cycle.
+inline Model sorted_rows() {
+  ModelBuilder net("sorted-rows", {1, 12, 12});
+  net.conv("conv1", 2, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", Pool2d{.kind = PoolKind::kAverage, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2});
+  net.conv("conv2", 2, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.max_pool("pool2", {.kernel = 2, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  return net.finish();
+}
+
+// Partial sums of a row take as long to pass as the row takes to compute.
+inline Model many_sums() {
+  ModelBuilder net("many-sums", {2, 6, 8});
+  net.conv("conv1", 8, {.kernel = 1});
+  net.relu("relu1");
+  net.conv("conv2", 12, {.kernel = 1});
+  net.relu("relu2");
+  net.conv("conv3", 2, {.kernel = 1});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  return net.finish();
+}
+
 // Every engine takes so many cycles for a sample.
 inline Plan ring_in_time(const Graph& graph, int64_t cycles, double slices = 3600, const std::vector<Cut>& cuts = {{1, 5, 3}, {2, 4, 0}}) {
   Plan plan = cut_plan(graph, cuts);
