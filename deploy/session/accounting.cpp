@@ -70,9 +70,9 @@ void pass_on_unless_unavailable(const Error& error) {
   if (error.code() != ErrorCode::kUnavailable) throw error.within("asking what hardware a plan would be of");
 }
 
-std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph) {
+std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph, KnownRooms* rooms) {
   try {
-    return waiting_words(plan, graph);
+    return waiting_words(plan, graph, rooms);
   } catch (const Error& error) {
     pass_on_unless_unavailable(error);
     return {};
@@ -97,7 +97,7 @@ bool all_fit(const Plan& plan, const Graph& graph, bool thoroughly) {
 
 Accounting accounting_of(const std::string& flag, Accounting usual) { return flag.empty() ? usual : accounting_from(flag); }
 
-void account(PlanTask& task, Accounting accounting) {
+void account(PlanTask& task, Accounting accounting, const std::shared_ptr<KnownRooms>& rooms) {
   task.options.accounting = accounting;
   task.mini_batch_time = {};
   task.replicated_mini_batch_time = {};
@@ -119,10 +119,10 @@ void account(PlanTask& task, Accounting accounting) {
   task.finds_blocks = [](const Plan& plan, const Graph& graph, bool thoroughly) {
     return is_built(plan) && all_fit(plan, graph, thoroughly);
   };
-  task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>()](const Plan& plan, const Graph& graph) {
+  task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>(), rooms](const Plan& plan, const Graph& graph) {
     if (!is_built(plan)) return std::vector<WaitingWords>();
     if (std::optional<std::vector<WaitingWords>> words = known->find(plan, 1)) return *std::move(words);
-    std::vector<WaitingWords> words = words_of_built(plan, graph);
+    std::vector<WaitingWords> words = words_of_built(plan, graph, rooms.get());
     known->add(plan, 1, words);
     return words;
   };

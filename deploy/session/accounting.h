@@ -7,8 +7,10 @@
 // planner itself knows neither.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "fpga/conv_ce/generator/ring_waiting.h"
 #include "partitioner/planning/planning.h"
 
 namespace millrace {
@@ -25,7 +27,7 @@ inline constexpr double kReplicaGbps = 10;
 // Of a flag that may be empty. Fails with kUsage on any other word.
 Accounting accounting_of(const std::string& flag, Accounting usual);
 
-// Sets the options' accounting, and what it takes.
-void account(PlanTask& task, Accounting accounting);
+// Sets the options' accounting, and what it takes. `rooms`: learns the rooms of the rings that are looked at, for check_ring().
+void account(PlanTask& task, Accounting accounting, const std::shared_ptr<KnownRooms>& rooms = nullptr);
 
 }  // namespace millrace

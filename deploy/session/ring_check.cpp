@@ -96,9 +96,9 @@ int64_t RingCheck::fitting() const {
   return std::ranges::count_if(devices, [](const CheckedDevice& device) { return device.check.fits(); });
 }
 
-RingCheck check_ring(const Plan& plan, const Graph& graph) {
+RingCheck check_ring(const Plan& plan, const Graph& graph, KnownRooms* known) {
   RingCheck ring = unchecked(plan, graph);
-  const TimedRing timed = time_ring(plan, graph, boards_of(ring));
+  const TimedRing timed = time_ring(plan, graph, boards_of(ring), known);
   take(timed.boards, ring);
   ring.no_waiting = timed.waiting.reason;
   if (!ring.pace_ratio || !ring.no_waiting.empty()) return ring;
@@ -116,7 +116,7 @@ RingCheck check_ring(const Plan& plan, const Graph& graph) {
   return ring;
 }
 
-RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
+RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph, KnownRooms* known) {
   RingCheck ring;
   if (!has_boards(plan)) return ring;
   if (plan.arithmetic.wire != ElementType::kFixed16) {
@@ -138,7 +138,7 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
       ring.no_waiting = "the ring is too long to be timed while a plan is made";
       return ring;
     }
-    if (plan.purpose != Purpose::kInference) return check_ring(plan, graph);
+    if (plan.purpose != Purpose::kInference) return check_ring(plan, graph, known);
     ring.pace_ratio = inference_pace_ratio(plan, graph);
     if (!ring.pace_ratio) ring.refusal = "an engine of this plan for inference is not built";
   } catch (const Error& error) {

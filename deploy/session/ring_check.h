@@ -45,12 +45,13 @@ struct RingCheck {
 // board here) is what its engines in the plan say.
 std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device);
 
-RingCheck check_ring(const Plan& plan, const Graph& graph);
+// `known`: rooms that were found while the plan was made (account()).
+RingCheck check_ring(const Plan& plan, const Graph& graph, KnownRooms* known = nullptr);
 // The same for a plan just made: what hardware cannot be generated for at all is said in `refusal`, and nothing fails. Rings of more than
 // 200 devices are checked with the least room, and not timed.
 // Longer rings are timed by `rtl --check` alone: it takes seconds for some hundreds of boards.
 inline constexpr int64_t kMostTimed = 200;
-RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
+RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph, KnownRooms* known = nullptr);
 
 // Why a plan of full accounting cannot be built where all its boards should be: the first that is not generated, and its layer. Empty: it
 // can, or the plan promises no hardware (networks with recurrent layers, other elements than 16 bits).

@@ -146,7 +146,8 @@ int plan_model(const PlanFlags& flags) {
   asked.options.arithmetic = arithmetic;
   asked.options.time_chunks = time_chunks;
   check_division(asked.options.strategy, graph, asked.cluster);
-  account(asked, accounting);
+  const auto rooms = std::make_shared<KnownRooms>();
+  account(asked, accounting, rooms);
 
   const bool orders = flags.order != "given" || !flags.replicas.empty();
   if (flags.inference && orders) fail(ErrorCode::kUsage, "--order and --replicas are for training; leave them out with --inference");
@@ -160,7 +161,7 @@ int plan_model(const PlanFlags& flags) {
   const PlanTask& task = chosen.task;
   if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();                                  // compared, not run
   if (chosen.outcome.plan && recomputes(*chosen.outcome.plan)) check_recomputation(*chosen.outcome.plan, graph);  // which chunks rule out
-  const RingCheck built = chosen.outcome.plan ? check_ring_if_possible(*chosen.outcome.plan, graph) : RingCheck{};
+  const RingCheck built = chosen.outcome.plan ? check_ring_if_possible(*chosen.outcome.plan, graph, rooms.get()) : RingCheck{};
   if (const std::string why = chosen.outcome.plan ? cannot_be_built(*chosen.outcome.plan, graph, built) : ""; !why.empty()) {
     Outcome infeasible;
     infeasible.reason.resource = "hardware";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/base/index.h"
 #include "core/plan/placement.h"
@@ -11,6 +12,7 @@
 #include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
+#include "fpga/conv_ce/generator/ring_rooms.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
 
 namespace millrace {
@@ -36,6 +38,10 @@ std::optional<WaitingPlace> smallest_room(const RingStreams& ring, const RowTime
   return found;
 }
 
+RingRooms rooms_of(const Placement& placement, const RingPace& pace, KnownRooms* known) {
+  return known != nullptr ? known->of(placement, pace) : ring_rooms(placement, pace);
+}
+
 }  // namespace
 
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
@@ -50,21 +56,56 @@ RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
   return found;
 }
 
-TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
+struct KnownRooms::Known {
+  Plan plan;
+  double period_seconds = 0;
+  int64_t lanes = 1;
+  RingRooms rooms;
+};
+
+RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) {
+  // In all that rooms follow from: words outside, and what engines wait for them, are found later.
+  Plan asked = placement.plan();
+  for (Shard& shard : asked.shards) {
+    std::erase_if(shard.resources, [](const NamedAmount& amount) { return amount.name == kWaitingBytesPerSample; });
+    for (PhaseEngine& phase : shard.phases)
+      if (phase.engine == "conv_ce") phase.picoseconds_per_unit = 0;
+  }
+  const auto same = [&](const Known& known) {
+    const Plan& plan = known.plan;
+    return known.period_seconds == pace.period_seconds && known.lanes == pace.lanes && plan.model_digest == asked.model_digest &&
+           plan.arithmetic == asked.arithmetic && plan.alignment == asked.alignment && plan.micro_batch == asked.micro_batch &&
+           plan.mini_batch == asked.mini_batch && plan.optimizer == asked.optimizer && plan.windows == asked.windows &&
+           plan.cluster == asked.cluster && plan.links == asked.links && plan.shards == asked.shards && plan.groups == asked.groups &&
+           plan.homes == asked.homes && plan.flows == asked.flows && plan.budgets == asked.budgets;
+  };
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const std::shared_ptr<const Known>& known : known_)
+      if (same(*known)) return known->rooms;
+  }
+  const auto found = std::make_shared<const Known>(std::move(asked), pace.period_seconds, pace.lanes, ring_rooms(placement, pace));
+  const std::scoped_lock lock(mutex_);
+  if (known_.size() == kMost) known_.pop_front();
+  known_.push_back(found);
+  return found->rooms;
+}
+
+TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, KnownRooms* known) {
   if (devices.empty()) return {.boards = {}, .waiting = {.reason = "no board computes"}};
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
-  pace.rooms = ring_rooms(placement, pace);
+  pace.rooms = rooms_of(placement, pace, known);
   TimedRing timed{.boards = check_devices(placement, devices, pace), .waiting = {}};
   const RingDesigns ring = ring_designs(placement, pace);
   timed.waiting = ring.reason.empty() ? ring_waiting(ring.placed) : RingWaiting{.reason = ring.reason};
   return timed;
 }
 
-std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
+std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, KnownRooms* known) {
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
-  pace.rooms = ring_rooms(placement, pace);
+  pace.rooms = rooms_of(placement, pace, known);
   std::vector<WaitingWords> found;
   for (const auto& [device, places] : pace.rooms.outside) {
     const DeviceDesign design = device_design(placement, device, nullptr, {}, pace);

@@ -13,6 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +28,9 @@
 
 namespace millrace {
 
+class Placement;
 struct PlacedDesign;  // ring_designs.h
+struct RingRooms;     // ring_rooms.h
 
 // The memory that holds the ring back the most.
 struct WaitingPlace {
@@ -44,16 +49,29 @@ struct RingWaiting {
 };
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs);
 
+// Rooms of the rings that were asked about last, for whoever asks about one of them again: while it is planned, and of the plan. Thread
+// safe.
+class KnownRooms {
+ public:
+  RingRooms of(const Placement& placement, const RingPace& pace);
+
+ private:
+  static constexpr size_t kMost = 8;
+  struct Known;
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<const Known>> known_;
+};
+
 // The boards `devices` of a plan, and all of it together: memories, whose room is sought by timing the ring, are found once.
 struct TimedRing {
   std::vector<DeviceCheck> boards;
   RingWaiting waiting;
 };
-TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
+TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, KnownRooms* known = nullptr);
 
 // What lies outside, by the plan's shards, within a sample; nothing where a ring is not generated. Of a plan's own engines alone: what it
 // says of words outside already changes nothing.
-std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph);
+std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, KnownRooms* known = nullptr);
 
 std::string waiting_text(const WaitingPlace& place);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -268,6 +269,28 @@ TEST(BuiltAsPlanned, AnEngineThatWasEditedIsNamed) {
     EXPECT_EQ(error.code(), ErrorCode::kMismatch);
     EXPECT_NE(std::string(error.what()).find("layer conv1: the plan gives its engine"), std::string::npos) << error.what();
   }
+}
+
+// Rooms that were found while a plan was made are those of the plan alone: on boards with fewer blocks the same ring has less room.
+TEST(BuiltAsPlanned, RoomsThatAreKnownAreTheRingsOwn) {
+  const Graph graph(find_model("lenet5"));
+  const std::optional<Plan> plan = planned(graph, "vc709");
+  ASSERT_TRUE(plan);
+  Plan small = *plan;
+  for (DeviceBudget& budget : small.budgets)
+    for (NamedAmount& amount : budget.amounts)
+      if (amount.name == "bram36") amount.amount = 20;
+  KnownRooms known;
+  std::vector<double> ratios;
+  for (const Plan* asked : {&std::as_const(small), &*plan, &std::as_const(small), &*plan}) {
+    EXPECT_EQ(waiting_words(*asked, graph, &known).size(), waiting_words(*asked, graph).size());
+    const RingCheck told = check_ring(*asked, graph, &known), alone = check_ring(*asked, graph);
+    ASSERT_TRUE(told.waiting_pace_ratio && alone.waiting_pace_ratio);
+    EXPECT_EQ(told.waiting_pace_ratio, alone.waiting_pace_ratio);
+    EXPECT_EQ(told.devices.front().check.built_amounts.bram36, alone.devices.front().check.built_amounts.bram36);
+    ratios.push_back(*told.waiting_pace_ratio);
+  }
+  EXPECT_LT(ratios[0], 0.9 * ratios[1]);  // so that one ring's rooms on the other would show
 }
 
 // A plan that contradicts itself or the generator is no plan that does not fit: whoever plans is told.
