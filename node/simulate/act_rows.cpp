@@ -43,7 +43,7 @@ bool begin_rows(Network& network, const Station& s, int64_t now, int64_t end) {
     ram.used += ram.filling;
   } else {
     const int64_t rows = s.cycle * ram.rows + network.rows(ram.released_table, s.unit);
-    ram.emptying = std::max<int64_t>(0, std::min(rows, ram.used) - ram.released);
+    ram.emptying = std::max<int64_t>(0, rows - ram.released);
     ram.empty_start = now;
     ram.empty_end = end;
     return true;
@@ -62,9 +62,9 @@ bool end_rows(Network& network, const Station& s, int64_t now) {
   ram.emptying = 0;
   const int64_t cycle = s.finished_unit == s.units - 1 ? s.cycle - 1 : s.cycle;
   const int64_t rows = cycle * ram.rows + network.rows(ram.released_table, s.finished_unit);
-  const int64_t released = std::min(rows, ram.used);
-  if (released <= ram.released) return false;
-  ram.released = released;
+  // Also of rows that strides step over, which are never held.
+  if (rows <= ram.released) return false;
+  ram.released = rows;
   return true;
 }
 

@@ -114,6 +114,27 @@ TEST(HandDerived, FullAccountingsActRamIsNeverExceeded) {
   EXPECT_EQ(most_over(), row_bits);
 }
 
+// A stride steps over the last row of every image: it is never held, so the next image, which comes when the update
+// is over, has all of the Act-RAM. An error comes back when
+// three rows of output are there, which the rows 0 to 4 make.
+TEST(HandDerived, ARowThatAStrideStepsOverTakesNoPlace) {
+  const int64_t rows = 8, row_bits = 4 * 16;
+  ModelBuilder net("strided", {4, rows, 1});
+  net.layer("conv1", Conv2d{.out_channels = 4, .kernel_h = 1, .kernel_w = 1, .stride_h = 2});
+  net.layer("conv2", Conv2d{.out_channels = 4, .kernel_h = 3, .kernel_w = 1, .pad_h = 1});
+  const Graph graph(net.finish());
+  Plan plan = plan_by_cuts(graph, {}, {}, /*mini_batch=*/1, Alignment::kFlush);
+  plan.accounting = Accounting::kFull;
+  set_times(plan, graph, kMicrosecond);
+  const auto images_with = [&](int64_t held) {
+    plan.shards[0].act_ram_bits = held * row_bits;
+    plan.shards[1].act_ram_bits = rows * row_bits;
+    return simulate(plan, graph, {.samples = 6, .act_ram = 1, .paced = false}).finished.size();
+  };
+  EXPECT_EQ(images_with(5), 6U);
+  EXPECT_THROW(images_with(4), Error);
+}
+
 // The second engine takes five times as long: the first can do one row in five, and waits for room the rest of the time.
 TEST(HandDerived, AFullBufferHoldsTheFasterEngineBack) {
   const Graph graph(row_convolutions(2, 4, 1));
