@@ -55,6 +55,8 @@ struct FastMath {
 
 }  // namespace
 
+// No array overlaps another, which GCC forgets when it inlines these: with so many it would rather not make vectors than compare all
+// places.
 namespace loops {
 
 namespace {
@@ -75,6 +77,7 @@ inline void lstm_forward(const LstmGates& gates, const float* __restrict c_befor
                          int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::forward(gate, i[j], f[j], g[j], o[j], c_before[j], c[j], m[j]);
 }
 
@@ -83,6 +86,7 @@ inline void lstm_back(const LstmGates& gates, const float* __restrict c_before, 
                       float* __restrict dc, int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::back(gate, i[j], f[j], g[j], o[j], c_before[j], c[j], dm[j], dc[j]);
 }
 
@@ -91,6 +95,7 @@ inline void gru_forward_reset_after(const GruGates& gates, const float* __restri
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n;
   const float* __restrict u = gates.extra;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_reset_after(gate, n[j], r[j], z[j], u[j], h_before[j], h[j]);
 }
 
@@ -98,6 +103,7 @@ template <typename Gate>
 inline void gru_back_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n, * __restrict u = gates.extra;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_reset_after(gate, n[j], r[j], z[j], u[j], h_before[j], dh[j]);
 }
 
@@ -105,12 +111,14 @@ template <typename Gate>
 inline void gru_forward_gates(const GruGates& gates, const float* __restrict h_before, int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict reset = gates.extra;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_gates(gate, r[j], z[j], h_before[j], reset[j]);
 }
 
 inline void gru_forward_state(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
   float* __restrict n = gates.n;
   const float* __restrict z = gates.z;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_state(n[j], z[j], h_before[j], h[j]);
 }
 
@@ -118,6 +126,7 @@ template <typename Gate>
 inline void gru_back_state(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict n = gates.n, * __restrict z = gates.z;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_state(gate, n[j], z[j], h_before[j], dh[j]);
 }
 
@@ -126,6 +135,7 @@ inline void gru_back_gates(const GruGates& gates, const float* __restrict h_befo
                            int64_t count) {
   const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r;
+#pragma GCC ivdep
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_gates(gate, r[j], h_before[j], dreset[j], dh[j]);
 }
 
