@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <ranges>
 
@@ -218,7 +219,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   reserves.of_smallest.resize(places);
   reserves.of_choices.resize(places);
   for (auto& at_places : reserves.at_places) at_places.resize(places);
-  reserves.bytes_of_choices.resize(places);
+  reserves.fewest_bytes.resize(places);
   std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
   if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(places);
   reserves.anywhere = anywhere;
@@ -430,18 +431,21 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
   const std::lock_guard lock(reserves.mutex);
   reserves.ask(engine.cycles_given);
   while (reserves.bytes.size() < steps) {
-    double fewest = std::numeric_limits<double>::infinity();
     const size_t place = reserves.bytes.size();
     const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
     Fronts& fronts = fronts_of(layer, engine.width, shape);
     const std::lock_guard front_lock(fronts.mutex);
     EngineFront& front = front_of(fronts, layer, engine.width, shape);
     const std::span<const EngineFront::Choice> choices = front.choices();
-    std::vector<double>& known = reserves.bytes_of_choices[place];
-    for (size_t c = known.size(); c < choices.size(); ++c)
-      known.push_back(bytes_per_sample(streams, front.engine(choices[c]), shape, layer.error_back));
-    for (size_t c = choices.size(); c-- > 0 && choices[c].slowest <= reserves.cycles;) fewest = std::min(fewest, known[c]);
-    if (!std::isfinite(fewest)) fewest = 0;
+    const auto keeps_up = [&](const EngineFront::Choice& choice) { return choice.slowest <= reserves.cycles; };
+    const auto fast = to_size(choices.end() - std::ranges::partition_point(choices, std::not_fn(keeps_up)));
+    std::vector<double>& known = reserves.fewest_bytes[place];
+    while (known.size() < fast) {
+      const EngineFront::Choice& choice = choices[choices.size() - 1 - known.size()];
+      const double bytes = bytes_per_sample(streams, front.engine(choice), shape, layer.error_back);
+      known.push_back(known.empty() ? bytes : std::min(bytes, known.back()));
+    }
+    const double fewest = fast > 0 ? known[fast - 1] : 0;
     reserves.bytes.push_back(reserves.bytes.empty() ? fewest : std::max(fewest, reserves.bytes.back()));
   }
   return reserves.bytes[steps - 1];

@@ -178,8 +178,8 @@ class GeneratedEngines {
     std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
     std::vector<std::vector<SizedBlocks>> of_choices;         // as many as were asked for, the fastest first
     std::array<std::vector<FewestOfSizes>, 2> at_places;      // without engines that waste, and with them
-    std::vector<std::vector<double>> bytes_of_choices;
-    int64_t cycles = -1;  // that were asked for last; for those, of so many channels, and of fewer:
+    std::vector<std::vector<double>> fewest_bytes;            // of the fastest ones, likewise
+    int64_t cycles = -1;                                      // that were asked for last; for those, of so many channels, and of fewer:
     std::vector<EngineMemory> of_channels;
     std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;
     std::vector<double> bytes;

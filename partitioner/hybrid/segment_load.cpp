@@ -42,16 +42,13 @@ std::vector<double> waiting_samples(const PlanTask& task, int64_t micro_batch, c
   return waiting;
 }
 
-// The most units of `all` that a device takes, of which none is taken for sure: all of them, else looked for near a guess (0: there is
-// none).
+// The most units that a device takes, of which `low` are taken for sure and `high` are not: looked for near a guess between them, or of
+// which nothing is known.
 template <typename Takes>
-int64_t most_units(int64_t all, int64_t guess, const Takes& takes) {
-  int64_t low = 0;         // taken
-  int64_t high = all + 1;  // not taken
-  const bool guessed = guess > 0 && guess < all;
-  const bool upwards = takes(guessed ? guess : all);
-  (upwards ? low : high) = guessed ? guess : all;
-  for (int64_t step = 1; guessed && high - low > 1; step *= 2) {
+int64_t most_units(int64_t low, int64_t high, int64_t guess, bool is_near, const Takes& takes) {
+  const bool upwards = takes(guess);
+  (upwards ? low : high) = guess;
+  for (int64_t step = 1; is_near && high - low > 1; step *= 2) {
     const int64_t next = upwards ? std::min(low + step, high - 1) : std::max(high - step, low + 1);
     const bool taken = takes(next);
     (taken ? low : high) = next;
@@ -111,15 +108,18 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
   }
 }
 
-std::optional<int64_t> KnownReaches::find(const From& from, double period) const {
+KnownReaches::Between KnownReaches::find(const From& from, double period) const {
   const std::lock_guard lock(mutex_);
+  Between between;
   const auto found = known_.find(from);
-  if (found == known_.end()) return std::nullopt;
+  if (found == known_.end()) return between;
   const auto longer = found->second.lower_bound(period);
-  if (longer == found->second.end()) return std::nullopt;
-  if (longer->first == period) return longer->second;
-  if (longer == found->second.begin() || std::prev(longer)->second != longer->second) return std::nullopt;
-  return longer->second;
+  if (longer != found->second.end()) between.longer = longer->second;
+  if (longer != found->second.end() && longer->first == period)
+    between.shorter = longer->second;
+  else if (longer != found->second.begin())
+    between.shorter = std::prev(longer)->second;
+  return between;
 }
 
 void KnownReaches::add(const From& from, double period, int64_t reached) {
@@ -178,10 +178,10 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
 }
 
 ShardLoad SegmentLoads::load(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
-  ShardLoad load{
-      .group = group, .from = from, .to = to, .beside = shard(device, group, from, to, period, off_chip), .others = {}, .larger = {}};
+  ShardLoad load{.group = group, .from = from, .to = to, .beside = shard(device, group, from, to, period, off_chip), .ways = {}};
   // What has no engine that is built may be stored elsewhere.
   load.may_stream = chooses(device, group) && load.beside.parameters == 0;
+  if (load.may_stream || enlarges(device)) load.ways = std::make_shared<ShardLoad::Ways>();
   return load;
 }
 
@@ -240,16 +240,15 @@ std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, 
     asked.streamed_words = StreamedWords::kBuilt;
     place_weights(device, g, as_placed ? placed : ShardWays(), false, asked);
     const bool streams_as_placed = as_placed && asked.off_chip;
-    ShardLoad shard{.group = g, .from = begin, .to = end, .beside = demand_of(device, asked), .others = {}, .larger = {}};
+    ShardLoad shard{.group = g, .from = begin, .to = end, .beside = demand_of(device, asked), .ways = std::make_shared<ShardLoad::Ways>()};
     shard.may_stream = !as_placed && chooses(device, g) && shard.beside.parameters == 0;
-    shard.others = std::make_shared<std::vector<ShardLoad::Other>>();
-    shard.larger = std::make_shared<std::vector<ShardLoad::Other>>();
+    std::vector<ShardLoad::Other>&streamed = shard.ways->streamed.emplace(), &larger_ones = shard.ways->larger.emplace();
     for (const bool streams : {false, true}) {
       if (streams != streams_as_placed && (as_placed || !shard.may_stream)) continue;
       if (!as_placed) place_weights(device, g, {{g, streams}}, false, asked);
-      if (streams && !as_placed) shard.others->push_back({{g, true}, demand_of(device, asked)});
+      if (streams && !as_placed) streamed.push_back({{g, true}, demand_of(device, asked)});
       for (const LargerEngine& larger : model(device).larger_engines(asked))
-        shard.larger->push_back({{g, streams, larger.most_tiles}, larger.demand});
+        larger_ones.push_back({{g, streams, larger.most_tiles}, larger.demand});
     }
     within_period.add(shard);
     whatever.add(shard);
@@ -306,15 +305,18 @@ bool SegmentLoads::within(int64_t device, const ShardDemand& sum, double period,
   return true;
 }
 
+ShardLoad& SegmentLoads::load_of(ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
+                                 Found* found) const {
+  const bool is_whole = found != nullptr && from == chain_->begin_of(group) && to == chain_->end_of(group);
+  if (!is_whole) return part = load(device, group, from, to, period);
+  std::optional<ShardLoad>& whole = found->whole_[place_of(device, group)];
+  if (!whole) whole = load(device, group, from, to, period);
+  return part = *whole;
+}
+
 bool SegmentLoads::fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
                              Found* found) const {
-  const bool is_whole = found != nullptr && from == chain_->begin_of(group) && to == chain_->end_of(group);
-  std::optional<ShardLoad> alone;
-  std::optional<ShardLoad>& asked = is_whole ? found->whole_[place_of(device, group)] : alone;
-  if (!asked) asked = load(device, group, from, to, period);
-  const bool fits = stretch.fits_with(*asked);
-  part = *asked;
-  return fits;
+  return stretch.fits_with(load_of(part, device, group, from, to, period, found));
 }
 
 ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period) const {
@@ -345,12 +347,12 @@ bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period,
 SegmentLoads::Ends SegmentLoads::ends(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
   const int64_t boundary = off_chip_from(device);
   Ends ends{from, from};
-  if (from < boundary) ends.on_chip = std::min(boundary, reach_counting(device, from, period, storage, found));
+  if (from < boundary) ends.on_chip = std::min(boundary, furthest(device, from, false, period, storage, found));
   // Where all stretches are alike, the way ends where it ends.
   const bool all_alike = !(storage.parameters && storage.spared_off_chip) && from < boundary && ends.on_chip < boundary;
   if (boundary == chain_->end() || all_alike) return ends;
-  const int64_t furthest = reach_counting(device, from, period, storage_to(device, chain_->end(), storage), found);
-  if (furthest > std::max(from, boundary)) ends.off_chip = furthest;
+  const int64_t last = furthest(device, from, false, period, storage_to(device, chain_->end(), storage), found);
+  if (last > std::max(from, boundary)) ends.off_chip = last;
   return ends;
 }
 
@@ -359,50 +361,42 @@ int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const S
   return std::max(both.on_chip, both.off_chip);
 }
 
-int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
-  if (from == chain_->end()) return from;
-  const KnownReaches::From key{kind_of(device), model(device).kind_of_period(period), from, false, storage};
-  if (const std::optional<int64_t> known = is_monotone(device) ? reaches_.find(key, period) : std::nullopt) return *known;
-  StretchLoad sum(*this, device, period, storage);
-  int64_t position = from;
-  for (int64_t g = chain_->group_at(from); g < chain_->groups(); ++g) {
-    ShardLoad part;  // that was looked at last
-    const auto takes = [&](int64_t units) { return fits_with(sum, part, device, g, position, position + units, period, found); };
-    const int64_t left = chain_->end_of(g) - position;
-    int64_t* const near = found != nullptr && position == from ? &found->taken_[place_of(device, g)] : nullptr;
-    const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
-    if (units < left) {
-      if (near != nullptr) *near = units;
-      position += units;
-      break;
-    }
-    sum.add(part);
-    position = chain_->end_of(g);
-  }
-  if (is_monotone(device)) reaches_.add(key, period, position);
-  return position;
+int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given, Found* found) const {
+  return furthest(device, to, true, period, storage_to(device, to, given), found);
 }
 
-int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given, Found* found) const {
-  const Storage storage = storage_to(device, to, given);
-  const KnownReaches::From key{kind_of(device), model(device).kind_of_period(period), to, true, storage};
-  if (const std::optional<int64_t> known = is_monotone(device) ? reaches_.find(key, period) : std::nullopt) return *known;
+int64_t SegmentLoads::furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const {
+  const int64_t last = back ? 0 : chain_->end();
+  if (from == last) return from;
+  const KnownReaches::From key{kind_of(device), model(device).kind_of_period(period), from, back, storage};
+  const KnownReaches::Between known = is_monotone(device) ? reaches_.find(key, period) : KnownReaches::Between{};
+  if (known.is_known()) return *known.longer;
   StretchLoad sum(*this, device, period, storage);
-  int64_t position = to;
-  while (position > 0) {
-    const int64_t g = chain_->group_at(position - 1);
-    ShardLoad part;
-    const auto takes = [&](int64_t units) { return fits_with(sum, part, device, g, position - units, position, period, found); };
-    const int64_t left = position - chain_->begin_of(g);
-    int64_t* const near = found != nullptr && position == to ? &found->taken_[place_of(device, g)] : nullptr;
-    const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
+  int64_t position = from;
+  const auto units_to = [&](int64_t end, int64_t left) { return std::clamp<int64_t>(back ? position - end : end - position, 0, left); };
+  while (position != last) {
+    const int64_t g = chain_->group_at(back ? position - 1 : position);
+    const int64_t left = back ? position - chain_->begin_of(g) : chain_->end_of(g) - position;
+    ShardLoad part;  // that was looked at last
+    const auto begin = [&](int64_t units) { return back ? position - units : position; };
+    const auto takes = [&](int64_t units) { return fits_with(sum, part, device, g, begin(units), begin(units) + units, period, found); };
+    // As a shorter period does, and no more than a longer one does.
+    const int64_t low = units_to(known.shorter.value_or(from), left), high = units_to(known.longer.value_or(last), left) + 1;
+    int64_t* const near = found != nullptr && position == from ? &found->taken_[place_of(device, g)] : nullptr;
+    int64_t units = low;
+    if (low == left) {
+      load_of(part, device, g, begin(left), begin(left) + left, period, found);
+    } else if (high - low > 1) {
+      const bool is_near = near != nullptr && *near > low && *near < std::min(high, left);
+      const int64_t guess = is_near ? *near : low > 0 ? low + 1 : high - 1;
+      units = most_units(low, high, guess, is_near || low > 0 || high <= left, takes);
+    }
+    position += back ? -units : units;
     if (units < left) {
       if (near != nullptr) *near = units;
-      position -= units;
       break;
     }
     sum.add(part);
-    position = chain_->begin_of(g);
   }
   if (is_monotone(device)) reaches_.add(key, period, position);
   return position;

@@ -42,7 +42,7 @@ struct Storage {
   bool undecided_fits = false;   // a stretch that nobody shows not to fit counts as one that does
 };
 
-// What the search for how far devices go has found for other periods: those between two that lead as far lead there, too. Thread safe.
+// What the search for how far devices go has found for other periods: a longer one leads as far at least. Thread safe.
 class KnownReaches {
  public:
   struct From {
@@ -59,8 +59,12 @@ class KnownReaches {
       return key(*this) < key(other);
     }
   };
-  // Where a shorter and a longer period lead to the same position, or that very one.
-  std::optional<int64_t> find(const From& from, double period) const;
+  // Where the next shorter period and the next longer one lead, or that very one both.
+  struct Between {
+    std::optional<int64_t> shorter, longer;
+    bool is_known() const { return shorter && shorter == longer; }
+  };
+  Between find(const From& from, double period) const;
   void add(const From& from, double period, int64_t reached);
 
  private:
@@ -91,8 +95,11 @@ struct ShardLoad {
   int64_t group = 0, from = 0, to = 0;
   ShardDemand beside;       // where the device keeps the weights, on chip if it may choose, with the smallest engine
   bool may_stream = false;  // the device may choose, and keeps them nowhere else
-  // When they were asked for: with streamed weights, and with larger engines. Shared by copies.
-  std::shared_ptr<std::vector<Other>> others, larger;
+  // When they were asked for: with streamed weights, and with larger engines.
+  struct Ways {
+    std::optional<std::vector<Other>> streamed, larger;
+  };
+  std::shared_ptr<Ways> ways;  // where the device has a choice; shared by copies
 };
 
 class StretchLoad;
@@ -185,12 +192,15 @@ class SegmentLoads {
   ShardDemand no_less_than(int64_t device, const ShardDemand& least, ShardDemand demand) const;
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
-  int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const;
+  // Where the longest stretch ends that fits, from a position on to the chain's end or back to its beginning.
+  int64_t furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const;
   // Whether it goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not looked at.
   bool is_monotone(int64_t device) const {
     return task_->options.streamed_words != StreamedWords::kOfEngine && (enlarges(device) || !builds(device));
   }
-  // Whether the stretch takes units [from, to) of one group, which become `part`.
+  // Units [from, to) of one group, which become `part`: what is known of whole layers is not asked again.
+  ShardLoad& load_of(ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
+  // Whether the stretch takes them.
   bool fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
                  Found* found) const;
   size_t place_of(int64_t device, int64_t group) const {

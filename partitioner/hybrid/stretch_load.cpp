@@ -106,7 +106,7 @@ class StretchLoad::Search {
       if (model_->holds_parameters(i)) continue;
       double taken = 0;
       for (const ShardLoad* shard : shards_)
-        for (const Other& other : *shard->larger) taken += other.demand.amounts[i] - shard->beside.amounts[i];
+        for (const Other& other : *shard->ways->larger) taken += other.demand.amounts[i] - shard->beside.amounts[i];
       const double part = taken / std::max(capacities_[i].amount - sum_.amounts[i], kLittle);
       if (part > greatest) {
         greatest = part;
@@ -188,9 +188,9 @@ class StretchLoad::Search {
   }
   static double fewer_seconds_of(const ShardLoad& shard, bool with_larger) {
     double fewer = 0;
-    for (const Other& other : *shard.others) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
+    for (const Other& other : *shard.ways->streamed) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
     if (with_larger)
-      for (const Other& other : *shard.larger) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
+      for (const Other& other : *shard.ways->larger) fewer = std::max(fewer, shard.beside.seconds - other.demand.seconds);
     return fewer;
   }
 
@@ -209,9 +209,9 @@ class StretchLoad::Search {
       }
       layer.others.push_back(&other);
     };
-    for (const Other& other : *shard.others) add(other);
+    for (const Other& other : *shard.ways->streamed) add(other);
     if (with_larger)
-      for (const Other& other : *shard.larger) add(other);
+      for (const Other& other : *shard.ways->larger) add(other);
     if (!layer.others.empty()) layers_.push_back(std::move(layer));
   }
 
@@ -391,12 +391,12 @@ void StretchLoad::add(const ShardLoad& shard) {
 }
 
 void StretchLoad::ask(ShardLoad& shard, bool larger) const {
-  if (!shard.others) {
-    shard.others = std::make_shared<std::vector<ShardLoad::Other>>();
-    if (shard.may_stream) shard.others->push_back({{shard.group, true}, segments_->streamed_demand(device_, shard, period_)});
+  if (!shard.ways) shard.ways = std::make_shared<ShardLoad::Ways>();
+  if (!shard.ways->streamed) {
+    std::vector<ShardLoad::Other>& streamed = shard.ways->streamed.emplace();
+    if (shard.may_stream) streamed.push_back({{shard.group, true}, segments_->streamed_demand(device_, shard, period_)});
   }
-  if (larger && !shard.larger)
-    shard.larger = std::make_shared<std::vector<ShardLoad::Other>>(segments_->larger_engines(device_, shard, period_));
+  if (larger && !shard.ways->larger) shard.ways->larger = segments_->larger_engines(device_, shard, period_);
 }
 
 bool StretchLoad::has_choice(const ShardLoad* more) const {

@@ -125,24 +125,42 @@ TEST(SegmentLoads, AnswersAreTheSameWithWhatWalksFound) {
       const double near = period * (1 + random.real(-0.2, 0.2) / static_cast<double>(1 + question));
       ASSERT_EQ(loads.reach(device, at, near, instance.storage), unasked->reach(device, at, near, instance.storage)) << "instance " << i;
       ASSERT_EQ(loads.reach_back(device, at, near, instance.storage), unasked->reach_back(device, at, near, instance.storage));
+      // And a walk of its own, between two periods that are known.
+      const double nearer = period + (near - period) / 2;
+      SegmentLoads::Found other(loads);
+      for (const int64_t from : {at, random.between(0, instance.chain.end())}) {
+        ASSERT_EQ(loads.reach(device, from, nearer, instance.storage, &other), unasked->reach(device, from, nearer, instance.storage));
+        ASSERT_EQ(loads.reach_back(device, from, nearer, instance.storage, &other),
+                  unasked->reach_back(device, from, nearer, instance.storage));
+      }
     }
   }
   EXPECT_GT(inside, 1000);
 }
 
-// Between two periods that lead to different positions nothing is known.
-TEST(KnownReaches, LieBetweenPeriodsThatLeadAsFar) {
+// Between two periods that lead to different positions it is known between which it lies.
+TEST(KnownReaches, LieBetweenThoseOfShorterAndLongerPeriods) {
   KnownReaches known;
   const KnownReaches::From from{.position = 7};
   known.add(from, 1e-3, 20);
   known.add(from, 2e-3, 20);
   known.add(from, 3e-3, 25);
-  EXPECT_EQ(known.find(from, 1.5e-3), 20);
-  EXPECT_EQ(known.find(from, 3e-3), 25);
-  for (const double period : {0.9e-3, 2.5e-3, 3.1e-3}) EXPECT_EQ(known.find(from, period), std::nullopt) << period;
-  EXPECT_EQ(known.find({.position = 7, .back = true}, 1.5e-3), std::nullopt);
-  EXPECT_EQ(known.find({.periods = 1, .position = 7}, 1.5e-3), std::nullopt);
-  EXPECT_EQ(known.find({.position = 7, .storage = {.parameters = true}}, 1.5e-3), std::nullopt);
+  using Ends = std::pair<std::optional<int64_t>, std::optional<int64_t>>;
+  const auto ends = [&](const KnownReaches::From& of, double period) {
+    const KnownReaches::Between between = known.find(of, period);
+    return Ends(between.shorter, between.longer);
+  };
+  EXPECT_EQ(ends(from, 0.9e-3), Ends(std::nullopt, 20));
+  EXPECT_EQ(ends(from, 1.5e-3), Ends(20, 20));
+  EXPECT_EQ(ends(from, 2.5e-3), Ends(20, 25));
+  EXPECT_EQ(ends(from, 3e-3), Ends(25, 25));
+  EXPECT_EQ(ends(from, 3.1e-3), Ends(25, std::nullopt));
+  EXPECT_TRUE(known.find(from, 1.5e-3).is_known());
+  for (const double period : {0.9e-3, 2.5e-3, 3.1e-3}) EXPECT_FALSE(known.find(from, period).is_known()) << period;
+  const Ends nothing;
+  EXPECT_EQ(ends({.position = 7, .back = true}, 1.5e-3), nothing);
+  EXPECT_EQ(ends({.periods = 1, .position = 7}, 1.5e-3), nothing);
+  EXPECT_EQ(ends({.position = 7, .storage = {.parameters = true}}, 1.5e-3), nothing);
 }
 
 // With memories never full and all weights on chip no plan is slower; where memory is no matter, the bound is the period.
