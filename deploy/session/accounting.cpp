@@ -85,8 +85,7 @@ bool all_fit(const Plan& plan, const Graph& graph, bool thoroughly) {
   for (const Shard& shard : plan.shards)
     if (!kind_that_is_no_fpga(plan, shard.device) && (boards.empty() || boards.back() != shard.device)) boards.push_back(shard.device);
   try {
-    const auto fit = [&](CheckedRooms rooms) { return std::ranges::all_of(check_devices(plan, graph, boards, rooms), &DeviceCheck::fits); };
-    return fit(CheckedRooms::kLeast) || (thoroughly && fit(CheckedRooms::kBuilt));
+    return all_devices_fit(plan, graph, boards, CheckedRooms::kLeast) || (thoroughly && all_devices_fit(plan, graph, boards));
   } catch (const Error& error) {
     pass_on_unless_unavailable(error);
     return false;

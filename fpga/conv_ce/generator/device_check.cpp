@@ -86,6 +86,12 @@ DeviceCheck checked(const Placement& placement, int64_t device, const RingPace& 
   return check;
 }
 
+RingPace pace_with(CheckedRooms rooms, const Placement& placement) {
+  RingPace pace = ring_pace(placement.plan(), placement.graph());
+  if (rooms == CheckedRooms::kBuilt) pace.rooms = ring_rooms(placement, pace);
+  return pace;
+}
+
 }  // namespace
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
@@ -95,9 +101,14 @@ DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, CheckedRooms rooms) {
   if (devices.empty()) return {};
   const Placement placement(plan, graph);
-  RingPace pace = ring_pace(plan, graph);
-  if (rooms == CheckedRooms::kBuilt) pace.rooms = ring_rooms(placement, pace);
-  return check_devices(placement, devices, pace);
+  return check_devices(placement, devices, pace_with(rooms, placement));
+}
+
+bool all_devices_fit(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, CheckedRooms rooms) {
+  if (devices.empty()) return true;
+  const Placement placement(plan, graph);
+  const RingPace pace = pace_with(rooms, placement);
+  return std::ranges::all_of(devices, [&](int64_t device) { return checked(placement, device, pace).fits(); });
 }
 
 std::vector<DeviceCheck> check_devices(const Placement& placement, std::span<const int64_t> devices, const RingPace& pace) {

@@ -66,6 +66,8 @@ enum class CheckedRooms { kBuilt, kLeast };
 // What the ring has in common is found once.
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices,
                                        CheckedRooms rooms = CheckedRooms::kBuilt);
+// Whether all of them fit: looked at one by one, up to the first that does not.
+bool all_devices_fit(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, CheckedRooms rooms = CheckedRooms::kBuilt);
 // For whoever has it.
 std::vector<DeviceCheck> check_devices(const Placement& placement, std::span<const int64_t> devices, const RingPace& pace);
 

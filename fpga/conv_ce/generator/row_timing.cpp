@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
+#include <numeric>
 
 #include "core/base/check.h"
 #include "core/base/index.h"
@@ -83,53 +85,70 @@ class RowWalk {
       queue.out = network.same(queue.out);
       streams_[queue.in].into.push_back(i);
       streams_[queue.out].from.push_back(i);
-      meet(queue.in, queue.out);
     }
-    for (const RowQueue& queue : queues_)
-      if (is_short(queue)) meet_behind(queue.in, queue.out);
-    for (size_t i = 0; i < stages_.size(); ++i)
-      if (stages_[i].out && network.stages_[i].ahead < 1) meet_behind(streams_.size() + i, *stages_[i].out);
-    for (const auto& [scores, errors] : network.hosts_) {
-      streams_[network.same(errors)].behind = network.same(scores);
-      meet(network.same(scores), network.same(errors));
-    }
+    for (const auto& [scores, errors] : network.hosts_) streams_[network.same(errors)].behind = network.same(scores);
     if (how.source) streams_[network.same(*how.source)].source_period = how.source_period;
   }
 
   RowTimes run() {
-    std::vector<char> listed(streams_.size() + stages_.size(), 1);
-    std::deque<size_t> list;
-    for (size_t i = 0; i < listed.size(); ++i) list.push_back(i);
-    while (!list.empty()) {
-      const size_t next = list.front();
-      list.pop_front();
-      listed[next] = 0;
-      if (!(next < streams_.size() ? advance_stream(next) : advance_stage(next - streams_.size()))) continue;
-      for (const size_t other : next < streams_.size() ? streams_[next].others : stages_[next - streams_.size()].others)
-        if (listed[other] == 0) {
-          listed[other] = 1;
-          list.push_back(other);
-        }
+    std::deque<size_t> ready(streams_.size() + stages_.size());
+    std::iota(ready.begin(), ready.end(), size_t{0});
+    std::vector<std::vector<Wait>> waiting(ready.size());  // by who has to go on
+    while (!ready.empty()) {
+      const size_t next = ready.front();
+      ready.pop_front();
+      const bool is_stream = next < streams_.size();
+      const bool moved = is_stream ? advance_stream(next) : advance_stage(next - streams_.size());
+      const Events& events = is_stream ? streams_[next].events : stages_[next - streams_.size()].events;
+      if (!events.all()) waiting[to_size(missing_.kind / 2)].push_back({next, missing_});
+      if (!moved) continue;
+      std::erase_if(waiting[next], [&](const Wait& wait) {
+        const bool goes_on = wait.event.unit < (wait.event.kind % 2 == 0 ? events.begun : events.ended);
+        if (goes_on) ready.push_back(wait.who);
+        return goes_on;
+      });
     }
     return times();
   }
 
  private:
-  // When something was, and what it waited for last: of a stream 2 * index, or one more for an end; of a stage likewise, behind those.
+  // When something was, and what it waited for last, as Event has it.
   struct Moment {
     double at = 0;
     int64_t from = -1;
     int64_t unit = 0;
     int64_t queue = -1;  // whose room it was
+    bool was = true;
 
+    static Moment never() { return {.was = false}; }
+    static Moment of(double at, int64_t from, int64_t unit) { return {.at = at, .from = from, .unit = unit}; }
+    bool waited() const { return from >= 0; }
     void wait(const Moment& other) {
       if (other.at > at || from < 0) *this = other;
     }
+    void for_room_of(size_t index) {
+      if (queue < 0) queue = static_cast<int64_t>(index);
+    }
   };
-  // The time of a Moment alone. None is before the run's beginning.
+  // The time of a Moment alone: without a cause before all others, and no number where it has not been.
   struct Time {
-    double at = 0;
-    void wait(const Moment& other) { at = std::max(at, other.at); }
+    double at = -std::numeric_limits<double>::infinity();
+
+    static Time never() { return {std::numeric_limits<double>::quiet_NaN()}; }
+    static Time of(double at, int64_t /*from*/, int64_t /*unit*/) { return {at}; }
+    bool waited() const { return at > -std::numeric_limits<double>::infinity(); }
+    void wait(const Time& other) { at = std::max(at, other.at); }
+    void for_room_of(size_t /*index*/) {}
+  };
+  static bool has_been(const Moment& moment) { return moment.was; }
+  static bool has_been(const Time& time) { return !std::isnan(time.at); }
+  // Of a stream 2 * index, or one more for an end; of a stage likewise, behind those.
+  struct Event {
+    int64_t kind = 0, unit = 0;
+  };
+  struct Wait {
+    size_t who = 0;
+    Event event;
   };
   // Units or steps, one behind the other: each begins once the one before has ended.
   struct Events {
@@ -156,7 +175,6 @@ class RowWalk {
     std::vector<size_t> from, into;                  // queues
     std::optional<size_t> behind;                    // scores
     double source_period = 0;
-    std::vector<size_t> others;
     Events events;
     int64_t above = 0, below = 0;  // rows before the next unit, and with it
 
@@ -174,7 +192,6 @@ class RowWalk {
     int64_t steps = 0;
     std::vector<Window> reads;
     std::optional<size_t> adds, out;  // streams
-    std::vector<size_t> others;
     Events events;
   };
 
@@ -183,84 +200,77 @@ class RowWalk {
     Stage& mine = stages_[index];
     mine.steps = how_.samples / stage.samples_of_pass * stage.reads.front().steps;
     mine.events.resize(mine.steps);
-    const size_t self = streams_.size() + index;
     for (size_t read = 0; read < stage.reads.size(); ++read) {
       const size_t stream = network_.same(stage.reads[read].stream);
       Window& window = mine.reads.emplace_back(Window{.given = stage.reads[read], .stream = stream});
       window.room_to = rows_at(window.given, 0, 0) + window.given.banks;
       window.needed = needed_unit(window, 0);
       streams_[stream].readers.emplace_back(index, read);
-      meet(stream, self);
     }
     if (stage.adds) {
       mine.adds = network_.same(*stage.adds);
       streams_[*mine.adds].adders.push_back(index);
-      meet(*mine.adds, self);
     }
     if (stage.out) {
       mine.out = network_.same(*stage.out);
       const Stream& out = streams_[*mine.out];
       MILLRACE_CHECK(out.units == mine.steps, "a stage of {} steps makes {} units", mine.steps, out.units);
       streams_[*mine.out].makers.push_back(index);
-      meet(*mine.out, self);
     }
   }
 
-  void meet(size_t a, size_t b) {
-    for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)})
-      (one < streams_.size() ? streams_[one].others : stages_[one - streams_.size()].others).push_back(other);
-  }
-
-  // What stands before a few beats of a stream waits for those who hold that stream up.
-  void meet_behind(size_t waiting, size_t stream) {
-    for (const size_t into : streams_[stream].into) {
-      meet(waiting, queues_[into].out);
-      if (is_short(queues_[into])) meet_behind(waiting, queues_[into].out);
-    }
-  }
   // Holds less than a block: both sides pass it together.
   bool is_short(const RowQueue& queue) const { return !queue.sorts && queue.rows < block_rows(streams_[queue.out]); }
 
   static int64_t begin_of(size_t entity) { return static_cast<int64_t>(2 * entity); }
   int64_t begin_of_stage(size_t stage) const { return begin_of(streams_.size() + stage); }
 
-  // An event and so many seconds; nothing as long as it has not been.
-  static std::optional<Moment> began(const Events& events, int64_t kind, int64_t unit, double seconds) {
-    if (unit >= events.begun) return std::nullopt;
-    return Moment{fast_item(events.begins, unit) + seconds, kind, unit, -1};
+  // An event and so many seconds; never as long as it has not been.
+  template <typename When>
+  When began(const Events& events, int64_t kind, int64_t unit, double seconds) const {
+    if (unit < events.begun) return When::of(fast_item(events.begins, unit) + seconds, kind, unit);
+    missing_ = {kind, unit};
+    return When::never();
   }
-  static std::optional<Moment> ended(const Events& events, int64_t kind, int64_t unit, double seconds) {
-    if (unit >= events.ended) return std::nullopt;
-    return Moment{fast_item(events.ends, unit) + seconds, kind + 1, unit, -1};
+  template <typename When>
+  When ended(const Events& events, int64_t kind, int64_t unit, double seconds) const {
+    if (unit < events.ended) return When::of(fast_item(events.ends, unit) + seconds, kind + 1, unit);
+    missing_ = {kind + 1, unit};
+    return When::never();
   }
-  std::optional<Moment> began(size_t stream, int64_t unit, double seconds = 0) const {
-    return began(streams_[stream].events, begin_of(stream), unit, seconds);
+  template <typename When>
+  When began(size_t stream, int64_t unit, double seconds = 0) const {
+    return began<When>(streams_[stream].events, begin_of(stream), unit, seconds);
   }
-  std::optional<Moment> ended(size_t stream, int64_t unit, double seconds = 0) const {
-    return ended(streams_[stream].events, begin_of(stream), unit, seconds);
+  template <typename When>
+  When ended(size_t stream, int64_t unit, double seconds = 0) const {
+    return ended<When>(streams_[stream].events, begin_of(stream), unit, seconds);
   }
-  std::optional<Moment> step_began(size_t stage, int64_t step, double seconds = 0) const {
-    return began(stages_[stage].events, begin_of_stage(stage), step, seconds);
+  template <typename When>
+  When step_began(size_t stage, int64_t step, double seconds = 0) const {
+    return began<When>(stages_[stage].events, begin_of_stage(stage), step, seconds);
   }
-  std::optional<Moment> step_ended(size_t stage, int64_t step, double seconds = 0) const {
-    if (step < 0) return Moment{};
-    return ended(stages_[stage].events, begin_of_stage(stage), step, seconds);
+  template <typename When>
+  When step_ended(size_t stage, int64_t step, double seconds = 0) const {
+    if (step < 0) return When{};
+    return ended<When>(stages_[stage].events, begin_of_stage(stage), step, seconds);
   }
 
   // When so much of a stream, in units, had passed. `soon`: of a unit that has not ended, as if it went on without a stop.
-  std::optional<Moment> passed(size_t stream, double units, bool soon, double least) const {
+  template <typename When>
+  When passed(size_t stream, double units, bool soon, double least) const {
     constexpr double kRounding = 1e-9;
-    if (units <= kRounding) return Moment{};
+    if (units <= kRounding) return When{};
     const auto unit = static_cast<int64_t>(std::ceil(units - kRounding)) - 1;
     const double part = std::min(units - static_cast<double>(unit), 1.0);
-    if (part > 1 - kRounding && !soon) return ended(stream, unit);
-    std::optional<Moment> begin = began(stream, unit);
-    if (!begin || soon) {
-      if (begin) begin->at += part * least;
+    if (part > 1 - kRounding && !soon) return ended<When>(stream, unit);
+    When begin = began<When>(stream, unit);
+    if (!has_been(begin) || soon) {
+      if (has_been(begin)) begin.at += part * least;
       return begin;
     }
-    std::optional<Moment> end = ended(stream, unit);
-    if (end) end->at = begin->at + part * (end->at - begin->at);
+    When end = ended<When>(stream, unit);
+    if (has_been(end)) end.at = begin.at + part * (end.at - begin.at);
     return end;
   }
 
@@ -276,28 +286,30 @@ class RowWalk {
   }
 
   // Of a queue's room, when rows up to `rows` may have come in.
-  std::optional<Moment> room(size_t index, double rows) const {
+  template <typename When>
+  When room(size_t index, double rows) const {
     const RowQueue& queue = queues_[index];
-    if (how_.unlimited && queue.waits) return Moment{};
+    if (how_.unlimited && queue.waits) return When{};
     const Stream& out = streams_[queue.out];
-    std::optional<Moment> found;
+    When found;
     if (queue.sorts) {
       const auto row = static_cast<int64_t>(rows - queue.rows) - 1;
       // Banks are free once the last beat is read: what is on its way out by then is no longer in them.
-      found = row < 0 ? Moment{} : ended(queue.out, out.unit_of(row), -queue.latency);
+      if (row >= 0) found = ended<When>(queue.out, out.unit_of(row), -queue.latency);
     } else {
       const bool is_short_one = is_short(queue);
-      found = passed(queue.out, in_units(out, rows - queue.rows), is_short_one, block_rows(out) * out.row_seconds);
-      if (found && is_short_one && !wait(*found, room_behind(queue.out, rows - queue.rows))) return std::nullopt;
+      found = passed<When>(queue.out, in_units(out, rows - queue.rows), is_short_one, block_rows(out) * out.row_seconds);
+      if (has_been(found) && is_short_one && !wait(found, room_behind<When>(queue.out, rows - queue.rows))) return When::never();
     }
-    if (found && found->queue < 0) found->queue = static_cast<int64_t>(index);
+    found.for_room_of(index);
     return found;
   }
   // When rows of a stream up to `rows` may pass it: whoever stands before a few of its beats is held up as long.
-  std::optional<Moment> room_behind(size_t stream, double rows) const {
-    Moment latest;
+  template <typename When>
+  When room_behind(size_t stream, double rows) const {
+    When latest;
     for (const size_t into : streams_[stream].into)
-      if (!queues_[into].sorts && !wait(latest, room(into, rows))) return std::nullopt;
+      if (!queues_[into].sorts && !wait(latest, room<When>(into, rows))) return When::never();
     return latest;
   }
 
@@ -313,26 +325,27 @@ class RowWalk {
   }
 
   // When banks for rows up to `rows` are free: the run asks for more and more of them.
-  std::optional<Moment> next_banks(size_t stage, size_t read, int64_t rows) {
+  Time next_banks(size_t stage, size_t read, int64_t rows) {
     Window& window = stages_[stage].reads[read];
     while (window.room_to < rows) window.room_to = rows_at(window.given, ++window.releasing, 0) + window.given.banks;
-    return step_ended(stage, window.releasing - 1);
+    return step_ended<Time>(stage, window.releasing - 1);
   }
   // Of any rows.
-  std::optional<Moment> banks(size_t stage, size_t read, int64_t rows) const {
+  Moment banks(size_t stage, size_t read, int64_t rows) const {
     const RowWindow& window = stages_[stage].reads[read].given;
     int64_t enough = stages_[stage].steps;
     for (int64_t few = -1; enough - few > 1;) {
       const int64_t middle = few + (enough - few) / 2;
       (rows_at(window, middle, 0) + window.banks < rows ? few : enough) = middle;
     }
-    return step_ended(stage, enough - 1);
+    return step_ended<Moment>(stage, enough - 1);
   }
 
-  template <typename Latest>
-  static bool wait(Latest& latest, const std::optional<Moment>& moment) {
-    if (moment) latest.wait(*moment);
-    return moment.has_value();
+  template <typename When>
+  static bool wait(When& latest, const When& other) {
+    if (!has_been(other)) return false;
+    latest.wait(other);
+    return true;
   }
 
   bool advance_stream(size_t index) {
@@ -362,47 +375,47 @@ class RowWalk {
   }
 
   // Of a unit that has `above` rows before it and makes them `below`. False: something that it waits for has not been yet.
-  template <typename Banks, typename Latest>
-  bool beginning(size_t index, int64_t unit, int64_t above, int64_t below, const Banks& banks_of, Latest& latest) {
+  template <typename Banks, typename When>
+  bool beginning(size_t index, int64_t unit, int64_t above, int64_t below, const Banks& banks_of, When& latest) {
     const Stream& stream = streams_[index];
-    if (unit > 0 && !wait(latest, ended(index, unit - 1))) return false;
+    if (unit > 0 && !wait(latest, ended<When>(index, unit - 1))) return false;
     for (const size_t maker : stream.makers) {
       const RowStage& stage = network_.stages_[maker];
-      if (!wait(latest, step_began(maker, unit, stage.first + stage.latency))) return false;
+      if (!wait(latest, step_began<When>(maker, unit, stage.first + stage.latency))) return false;
     }
     for (const size_t from : stream.from) {
       const RowQueue& queue = queues_[from];
-      if (!wait(latest,
-                queue.sorts ? ended(queue.in, streams_[queue.in].unit_of(below - 1), queue.latency) : began(queue.in, unit, queue.latency)))
+      if (!wait(latest, queue.sorts ? ended<When>(queue.in, streams_[queue.in].unit_of(below - 1), queue.latency)
+                                    : began<When>(queue.in, unit, queue.latency)))
         return false;
     }
     if (stream.behind && unit % stream.of_sample == 0) {
       const int64_t units = streams_[*stream.behind].of_sample;
-      if (!wait(latest, ended(*stream.behind, (unit / stream.of_sample + 1) * units - 1))) return false;
+      if (!wait(latest, ended<When>(*stream.behind, (unit / stream.of_sample + 1) * units - 1))) return false;
     }
     for (const auto& [stage, read] : stream.readers)
       if (!wait(latest, banks_of(stage, read, below))) return false;
     for (const size_t into : stream.into)
-      if (!wait(latest, room(into, static_cast<double>(queues_[into].sorts ? below : above)))) return false;
+      if (!wait(latest, room<When>(into, static_cast<double>(queues_[into].sorts ? below : above)))) return false;
     // Sums of a step go on after its last partial sum was taken.
     for (const size_t adder : stream.adders)
-      if (!wait(latest, step_ended(adder, unit - 1, -network_.stages_[adder].first))) return false;
+      if (!wait(latest, step_ended<When>(adder, unit - 1, -network_.stages_[adder].first))) return false;
     return true;
   }
 
-  template <typename Latest>
-  bool end(size_t index, int64_t unit, int64_t above, int64_t below, Latest& latest) const {
+  template <typename When>
+  bool end(size_t index, int64_t unit, int64_t above, int64_t below, When& latest) const {
     const Stream& stream = streams_[index];
-    if (!wait(latest, began(index, unit, static_cast<double>(below - above) * stream.row_seconds))) return false;
+    if (!wait(latest, began<When>(index, unit, static_cast<double>(below - above) * stream.row_seconds))) return false;
     for (const size_t maker : stream.makers)
-      if (!wait(latest, step_ended(maker, unit, network_.stages_[maker].latency))) return false;
+      if (!wait(latest, step_ended<When>(maker, unit, network_.stages_[maker].latency))) return false;
     for (const size_t from : stream.from)
-      if (!queues_[from].sorts && !wait(latest, ended(queues_[from].in, unit, queues_[from].end_latency))) return false;
+      if (!queues_[from].sorts && !wait(latest, ended<When>(queues_[from].in, unit, queues_[from].end_latency))) return false;
     for (const size_t into : stream.into)
-      if (!queues_[into].sorts && !wait(latest, room(into, static_cast<double>(below)))) return false;
+      if (!queues_[into].sorts && !wait(latest, room<When>(into, static_cast<double>(below)))) return false;
     for (const size_t adder : stream.adders) {
       const RowStage& stage = network_.stages_[adder];
-      if (!wait(latest, step_began(adder, unit, stage.compute - stage.first))) return false;
+      if (!wait(latest, step_began<When>(adder, unit, stage.compute - stage.first))) return false;
     }
     return true;
   }
@@ -416,7 +429,7 @@ class RowWalk {
       if (events.begun == events.ended) {
         const auto needed = [](const Window& window) { return window.needed; };
         if (!step_beginning(index, events.ended, needed, latest)) return moved;
-        events.begin(latest.at);
+        events.begin(std::max(latest.at, 0.0));
       } else {
         if (!step_end(index, events.ended, latest)) return moved;
         events.end(latest.at);
@@ -427,32 +440,32 @@ class RowWalk {
     return moved;
   }
 
-  template <typename Needed, typename Latest>
-  bool step_beginning(size_t index, int64_t step, const Needed& needed, Latest& latest) const {
-    latest.wait(*step_ended(index, step - 1));
+  template <typename Needed, typename When>
+  bool step_beginning(size_t index, int64_t step, const Needed& needed, When& latest) const {
+    latest.wait(step_ended<When>(index, step - 1));
     for (const Window& window : stages_[index].reads)
-      if (const int64_t unit = needed(window); unit >= 0 && !wait(latest, ended(window.stream, unit))) return false;
+      if (const int64_t unit = needed(window); unit >= 0 && !wait(latest, ended<When>(window.stream, unit))) return false;
     return true;
   }
 
-  template <typename Latest>
-  bool step_end(size_t index, int64_t step, Latest& latest) const {
+  template <typename When>
+  bool step_end(size_t index, int64_t step, When& latest) const {
     const RowStage& stage = network_.stages_[index];
     const Stage& mine = stages_[index];
-    latest.wait(*step_began(index, step, stage.compute));
-    if (mine.adds && !wait(latest, ended(*mine.adds, step, stage.first))) return false;
+    latest.wait(step_began<When>(index, step, stage.compute));
+    if (mine.adds && !wait(latest, ended<When>(*mine.adds, step, stage.first))) return false;
     if (!mine.out) return true;
     const double least = std::max(stage.compute - stage.first, streams_[*mine.out].row_seconds);
-    std::optional<Moment> left = passed(*mine.out, static_cast<double>(step + 1) - stage.ahead, stage.ahead < 1, least);
-    if (!left) return false;
+    When left = passed<When>(*mine.out, static_cast<double>(step + 1) - stage.ahead, stage.ahead < 1, least);
+    if (!has_been(left)) return false;
     if (stage.ahead < 1) {
       const Stream& out = streams_[*mine.out];
       const int64_t above = out.rows_to(step), below = out.rows_to(step + 1);
       const double rows = static_cast<double>(above) + (1 - stage.ahead) * static_cast<double>(below - above);
-      if (!wait(*left, room_behind(*mine.out, rows))) return false;
+      if (!wait(left, room_behind<When>(*mine.out, rows))) return false;
     }
-    left->at += stage.tail;
-    if (left->from >= 0) latest.wait(*left);
+    left.at += stage.tail;
+    if (left.waited()) latest.wait(left);
     return true;
   }
 
@@ -537,6 +550,7 @@ class RowWalk {
   std::vector<Stream> streams_;
   std::vector<Stage> stages_;
   std::vector<RowQueue> queues_;
+  mutable Event missing_;  // that was asked for last and has not been
 };
 
 RowTimes RowTiming::run(const RowRun& how) const { return RowWalk(*this, how).run(); }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/graph/model_builder.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
@@ -83,6 +85,18 @@ TEST(DeviceCheck, SaysWhatIsNotGenerated) {
   EXPECT_EQ(second.built, PhaseMultipliers{});
   EXPECT_GT(second.planned.all(), 0);
   EXPECT_FALSE(pace_ratio({first, second})) << "a ring with a device missing has no pace";
+}
+
+TEST(DeviceCheck, AllFitWhereEachOfThemDoes) {
+  for (const bool normalised : {false, true}) {
+    const Graph graph(two_convolutions(normalised));
+    const Plan plan = timed_plan(graph, 1000, {1, 0, 0});
+    for (const std::vector<int64_t>& devices : std::vector<std::vector<int64_t>>{{}, {0}, {1}, {0, 1}, {1, 0}}) {
+      const std::vector<DeviceCheck> each = check_devices(plan, graph, devices, CheckedRooms::kLeast);
+      EXPECT_EQ(all_devices_fit(plan, graph, devices, CheckedRooms::kLeast), std::ranges::all_of(each, &DeviceCheck::fits));
+      EXPECT_EQ(std::ranges::all_of(each, &DeviceCheck::fits), !normalised || devices.empty() || devices == std::vector<int64_t>{0});
+    }
+  }
 }
 
 TEST(DeviceCheck, ThePaceIsThatOfTheSlowest) {
