@@ -166,8 +166,8 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
   try {
     check_engines_alone(plan, graph);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kMismatch) fail(error.code(), "{}: {}", origin, error.message());
-    // Any other is of a ring without hardware, of which there are figures all the same.
+    // Of a ring without hardware there are figures all the same.
+    if (error.code() != ErrorCode::kUnavailable) throw error.within(origin);
   }
 }
 

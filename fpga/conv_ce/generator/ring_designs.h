@@ -32,8 +32,9 @@ struct PlacedDesign {
 struct RingDesigns {
   std::vector<DeviceDesign> designs = {};
   std::vector<PlacedDesign> placed = {};
-  std::string reason = {};  // why there are none; else empty
+  std::string reason = {};  // why there are none, where some device has no hardware; else empty
 };
+// Fails as device_design() does on a plan that contradicts itself or the generator.
 RingDesigns ring_designs(const Placement& placement, const RingPace& pace);
 
 }  // namespace millrace

@@ -7,11 +7,15 @@
 #include <span>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/plan/engine_period.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/ring_designs.h"
+#include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
+#include "tests/core/documents/expect_error.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
 #include "tests/fpga/conv_ce/generator/ring_bench.h"
 #include "tests/fpga/conv_ce/generator/whole_image_rings.h"
@@ -174,6 +178,21 @@ TEST(RingWaiting, IsOfAllDevicesOfAPlanOrUnknown) {
   EXPECT_EQ(time_ring(plan, graph, {}).waiting.reason, "no board computes");
   plan.budgets.clear();
   EXPECT_EQ(ring_designs(Placement(plan, graph), {}).reason, "the plan does not say the clock of vc709");
+}
+
+// A layer without hardware leaves a ring unknown; a plan that contradicts the generator is told by name.
+TEST(RingWaiting, APlanThatContradictsItselfIsNoRingWithoutHardware) {
+  const Network network = residual_blocks_cut();
+  const Graph graph(network.model);
+  Plan plan = ring_in_time(graph, network.period, 3600, network.cuts);
+  const double period = static_cast<double>(network.period) / kTwoHundredMegahertz;
+  plan.constants.push_back({std::string(kEnginePeriod), period, "modelled"});
+  plan.arithmetic.wire = ElementType::kFixed16;
+  for (Shard& shard : plan.shards)
+    for (PhaseEngine& phase : shard.phases) ++phase.multipliers;
+  const RingPace pace = ring_pace(plan, graph);
+  expect_error(ErrorCode::kMismatch, "plan again", [&] { ring_designs(Placement(plan, graph), pace); });
+  expect_error(ErrorCode::kMismatch, "device 0", [&] { waiting_words(plan, graph); });
 }
 
 // A GPU behind, between or before the boards takes micro-batches: with room for as many samples as are on their way the ring keeps the
