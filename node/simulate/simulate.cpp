@@ -53,18 +53,22 @@ int64_t mini_batches_ahead(const Plan& plan) { return (plan.windows.front() + pl
 
 }  // namespace
 
-int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result) {
+int64_t samples_to_settle(const Plan& plan, const SimulationResult& result) {
   const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
-  if (!turns || drains(plan.alignment)) return 0;
-  const int64_t ahead = mini_batches_ahead(plan);
-  return result.samples / plan.mini_batch >= 4 + ahead ? ahead : 0;
+  return turns && !drains(plan.alignment) ? (4 + mini_batches_ahead(plan)) * plan.mini_batch : 0;
+}
+
+int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result) {
+  const int64_t settles = samples_to_settle(plan, result);
+  return settles > 0 && result.samples >= settles ? mini_batches_ahead(plan) : 0;
 }
 
 double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   const int64_t whole = result.samples / plan.mini_batch;
   if (whole < 2) return 0;
-  const int64_t filling = whole >= 4 ? 2 : 1;
   const int64_t ending = mini_batches_of_window_behind(plan, result);
+  // A ring that is being filled makes its first updates early, as many of them as its window holds.
+  const int64_t filling = std::min(std::max<int64_t>(whole >= 4 ? 2 : 1, 1 + ending), whole - ending - 1);
   const int64_t counted = whole - filling - ending;
   const int64_t begin = item(result.finished, filling * plan.mini_batch - 1);
   const int64_t end = item(result.finished, (whole - ending) * plan.mini_batch - 1);

@@ -187,14 +187,17 @@ double rows_of_sample(const Plan& plan, const Graph& graph);
 inline constexpr double kMostSimulatedRows = 20e6;
 
 // Images per second over whole mini-batches, updates included: from the end of the first to the end of the last that is whole; of four
-// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, to the end of
-// the last that has a whole window behind it, and, with a window of more than a mini-batch, no faster than the slowest device makes
-// updates. 0 where the run has fewer than two.
+// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, from the end
+// of the first behind those that a window holds, which are made early, to the end of the last that has a whole window behind it, and, with
+// a window of more than a mini-batch, no faster than the slowest device makes updates. 0 where the run has fewer than two.
 double mini_batch_rate(const Plan& plan, const SimulationResult& result);
 
 // Mini-batches at the end of a run that no rate counts: where a device takes turns and runs ahead it has less to do while the run's last
 // window returns, for nothing goes forward behind it. 0 where nobody runs ahead, or the run is too short to leave them out.
 int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result);
+
+// From so many samples on a run is long enough to leave out how a ring that runs ahead fills and ends; 0: of any length.
+int64_t samples_to_settle(const Plan& plan, const SimulationResult& result);
 
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
 int64_t slowest_stage(const Plan& plan, const Graph& graph);

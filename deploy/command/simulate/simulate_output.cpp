@@ -31,6 +31,12 @@ double simulated_pace(const SimulationView& view) {
   return whole ? mini_batch_rate(*view.plan, *view.result) : view.result->images_per_second;
 }
 
+// Samples that it takes for the steady pace, where a run of whole mini-batches has fewer: its pace is one of a ring that fills and ends.
+int64_t steady_from(const SimulationView& view) {
+  const int64_t settles = samples_to_settle(*view.plan, *view.result);
+  return over_mini_batches(*view.summary, *view.plan, view.result->samples) && view.result->samples < settles ? settles : 0;
+}
+
 double difference_of(const SimulationView& view) {
   const double planned = planned_pace(view);
   return planned > 0 ? simulated_pace(view) / planned - 1 : 0;
@@ -131,9 +137,11 @@ std::string simulation_table(const SimulationView& view) {
                                  plan.devices(), plan.devices() == 1 ? "" : "s", result.samples, view.sample.many);
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
   const bool whole = over_mini_batches(*view.summary, plan, result.samples);
-  const char* where = whole ? plan.purpose == Purpose::kInference ? "over the steady part" : "over whole mini-batches"
+  std::string where = whole ? plan.purpose == Purpose::kInference ? "over the steady part" : "over whole mini-batches"
                       : view.summary->mini_batch_seconds > 0 ? "between updates"
                                                              : "in the steady half";
+  if (const int64_t enough = steady_from(view); enough > 0)
+    where += fmt::format(" while the ring fills and ends, of {} {} or more at its steady pace", enough, view.sample.many);
   line("throughput",
        fmt::format("{:.4g} {}/s {}; the plan predicts {:.4g} ({} accounting, modelled): {:+.2f}%", simulated_pace(view), view.sample.many,
                    where, planned_pace(view), name_of(view.summary->accounting), 100 * difference_of(view)));
@@ -214,6 +222,7 @@ std::string simulation_json(const SimulationView& view) {
   json["planned"] = {{"accounting", name_of(view.summary->accounting)},
                      {"images_per_second", number_or_null(planned_pace(view))},
                      {"over", over_mini_batches(*view.summary, plan, result.samples) ? "mini-batches" : "steady"},
+                     {"steady_from_images", steady_from(view) > 0 ? Json(steady_from(view)) : Json(nullptr)},
                      {"difference", number_or_null(difference_of(view))},
                      {"in_flight_samples", view.summary->in_flight_samples},
                      {"origin", "modelled"}};

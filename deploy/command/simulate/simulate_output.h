@@ -7,7 +7,8 @@
 // links[{from, to, forward_bits_per_image, backward_bits_per_image, utilisation}], in_flight_samples, simulated_seconds,
 // wall_seconds, events; and, beyond it, model, cluster, alignment, mini_batch, micro_batch, images, fc_barrier, times ("modelled" or
 // "measured": of the engines), ranks, origin
-// ("simulated"), fill_seconds, planned{accounting, images_per_second, over ("mini-batches", "steady"), difference, in_flight_samples},
+// ("simulated"), fill_seconds, planned{accounting, images_per_second, over ("mini-batches", "steady"), steady_from_images (null: the run
+// is long enough to leave out how the ring fills and ends), difference, in_flight_samples},
 // mini_batch_images_per_second (over whole mini-batches; null where there are fewer than two), reasons[{reason, text}], state_bytes,
 // work_of_ranks[{first_device, events, messages, seconds, waiting_seconds, processor_seconds}] (measured), and per
 // device name, waiting{input, output, parameters, update, core}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.

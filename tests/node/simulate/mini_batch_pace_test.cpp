@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/plan/flows.h"
 #include "node/simulate/simulate.h"
 #include "tests/node/simulate/simulated_plans.h"
 
@@ -87,6 +88,25 @@ TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
   EXPECT_GT(mini_batches_of_window_behind(plan, result), 0);
   EXPECT_LE(result.images_per_second, slowest * (1 + 1e-9));
   EXPECT_GE(result.images_per_second, 0.99 * slowest);
+}
+
+// With a window of more than a mini-batch a device makes its first updates early, while the ring is filled, and no rate counts them.
+TEST(MiniBatchPace, ARingThatRunsAheadSettlesWithinItsWindow) {
+  const Graph graph(row_convolutions(4, 8, 3));
+  double most = 0;
+  for (const int64_t turn : {1, 5, 10, 15, 20, 23}) {
+    Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 32, Alignment::kFpdeep, {5, 5, 2, 1});
+    plan.micro_batch = 8;
+    plan.flows = flows_of(plan, graph);
+    for (Shard& shard : plan.shards)
+      set_times(shard, graph, (shard.device == 0 ? 9 : shard.device == 2 ? turn : 1) * kMicrosecond, shard.device < 2 ? 1 : 0);
+    const auto rate_of = [&](int64_t mini_batches) { return mini_batch_rate(plan, simulate(plan, graph, {.samples = 32 * mini_batches})); };
+    const double steady = rate_of(48);
+    EXPECT_EQ(samples_to_settle(plan, simulate(plan, graph, {.samples = 128})), 192);
+    for (const int64_t mini_batches : {6, 7, 8, 12}) EXPECT_NEAR(rate_of(mini_batches) / steady, 1, 2e-3) << turn << " of " << mini_batches;
+    most = std::max(most, std::abs(rate_of(4) / steady - 1));
+  }
+  EXPECT_GT(most, 0.02);
 }
 
 // Wherever a device without work stands, and however few micro-batches there are; one link more passes a row in no time.
