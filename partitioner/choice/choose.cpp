@@ -270,6 +270,7 @@ class RingChooser {
   void hold_to_bound(const Outcome& whole, Outcome& fewer) const {
     if (!whole.plan || !fewer.plan) return;
     Plan& plan = *fewer.plan;
+    if (task_->options.accounting == Accounting::kFull) choose_before(whole.summary, fewer.summary, plan);
     if (plan.lower_bound_seconds_per_image <= whole.plan->lower_bound_seconds_per_image) return;
     plan.lower_bound_seconds_per_image = whole.plan->lower_bound_seconds_per_image;
     plan.optimality_gap = std::max(0.0, fewer.summary.seconds_per_image / plan.lower_bound_seconds_per_image - 1);
@@ -534,6 +535,7 @@ std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster) {
 void count_rings(PlanSummary& summary, int64_t rings) {
   summary.images_per_second *= static_cast<double>(rings);
   summary.lower_bound_images_per_second *= static_cast<double>(rings);
+  summary.faster_between_updates *= static_cast<double>(rings);
 }
 
 }  // namespace millrace

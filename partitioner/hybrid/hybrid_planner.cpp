@@ -453,6 +453,9 @@ Outcome plan_ring(const PlanTask& task) {
   if (chosen != nullptr) {
     outcome.feasible = true;
     if (full) lower_bound(findings.bounds.at(chosen->plan.micro_batch), *chosen);
+    for (const Candidate& candidate : candidates)
+      if (full && &candidate != chosen && !candidate.stands_still && candidate.plan.micro_batch == chosen->plan.micro_batch)
+        choose_before(candidate.summary, chosen->summary, chosen->plan);
     chosen->summary.optimality_gap = chosen->plan.optimality_gap;
     outcome.plan = std::move(chosen->plan);
     outcome.summary = std::move(chosen->summary);

@@ -1,5 +1,7 @@
 #include "partitioner/planning/summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -308,8 +310,10 @@ class Summarizer {
       summary_.lower_bound_images_per_second = bound_pace / plan_.lower_bound_seconds_per_image;
     }
     summary_.in_flight_samples = plan_.windows.front() * plan_.micro_batch;
-    for (const Constant& constant : plan_.constants)
+    for (const Constant& constant : plan_.constants) {
       if (constant.name == kInFlightSamples) summary_.in_flight_samples = static_cast<int64_t>(constant.value);
+      if (constant.name == kFasterBetweenUpdates) summary_.faster_between_updates = constant.value;
+    }
 
     const Graph::Macs macs = graph_.macs();
     const bool trains = std::ranges::any_of(graph_.nodes(), &Node::trained);  // else there are forward passes alone
@@ -388,5 +392,20 @@ PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(
 bool bound_is_proven(const Plan& plan) { return engine_period_of(plan) <= 0; }
 
 std::string_view bound_counts(const Plan& plan) { return bound_is_proven(plan) ? "in this model" : "with memory as a search reserves it"; }
+
+void choose_before(const PlanSummary& other, PlanSummary& chosen, Plan& plan) {
+  constexpr double kFaster = 1e-3;
+  const double between = std::max(other.faster_between_updates, other.seconds_per_image > 0 ? 1 / other.seconds_per_image : 0);
+  if (between * chosen.seconds_per_image <= 1 + kFaster || between <= chosen.faster_between_updates) return;
+  chosen.faster_between_updates = between;
+  std::erase_if(plan.constants, [](const Constant& constant) { return constant.name == kFasterBetweenUpdates; });
+  plan.constants.push_back({std::string(kFasterBetweenUpdates), between, "modelled"});
+}
+
+std::string no_gap_text(const PlanSummary& summary, std::string_view samples) {
+  if (summary.faster_between_updates <= 0) return "";
+  return fmt::format("chosen by whole mini-batches; another plan makes {:.4g} {}/s between updates, and takes longer with them",
+                     summary.faster_between_updates, samples);
+}
 
 }  // namespace millrace

@@ -98,6 +98,10 @@ inline constexpr std::string_view kMiniBatchSeconds = "mini_batch_seconds";
 // Between updates, where windows at an update are smaller.
 inline constexpr std::string_view kInFlightSamples = "in_flight_samples";
 
+// Samples a second, between updates, of another plan that was looked at and takes longer for whole mini-batches: the bound, which is of
+// paces between updates, then says nothing about the one that was chosen.
+inline constexpr std::string_view kFasterBetweenUpdates = "faster_between_updates_samples_per_second";
+
 struct PlanSummary {
   Accounting accounting = Accounting::kFpdeep;
   double seconds_per_image = 0;  // between updates
@@ -112,6 +116,7 @@ struct PlanSummary {
   double max_link_gbps_both = 0;
   double lower_bound_images_per_second = 0;
   double optimality_gap = 0;
+  double faster_between_updates = 0;  // samples a second of another plan (kFasterBetweenUpdates); 0: of none
   int64_t in_flight_samples = 0;
   std::vector<DeviceFigures> devices;
   std::vector<SeatFigures> seats;  // empty where every device is a card of its own
@@ -138,5 +143,10 @@ bool bound_is_proven(const Plan& plan);
 // What a plan's bound counts, in words: "in this model", or "with memory as a search reserves it" where engines are counted as they are
 // built, whose memories may then take less than that.
 std::string_view bound_counts(const Plan& plan);
+// Why a plan has no gap, in words, where another is faster between updates; `samples`: what they are called. Empty: it has one.
+std::string no_gap_text(const PlanSummary& summary, std::string_view samples);
+// The plan of `chosen` is taken before that of `other`, which is slower over whole mini-batches: both say so where that one is faster
+// between updates.
+void choose_before(const PlanSummary& other, PlanSummary& chosen, Plan& plan);
 
 }  // namespace millrace

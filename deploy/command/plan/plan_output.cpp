@@ -189,7 +189,9 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
       if (choice.what == "devices without work" && choice.chosen != "none") line("without work", "device " + choice.chosen);
       if (choice.what == "order" && choice.chosen != "as given") line("order", choice.chosen);
     }
-    line("optimality", summary.optimality_gap < 1e-6
+    const std::string no_gap = no_gap_text(summary, sample.many);
+    line("optimality", !no_gap.empty() ? "-: " + no_gap
+                       : summary.optimality_gap < 1e-6
                            ? fmt::format("{} {}", bound_is_proven(*outcome.plan) ? "no cuts are faster" : "no faster cuts found",
                                          bound_counts(*outcome.plan))
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s {}", 100 * summary.optimality_gap,
@@ -273,7 +275,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["max_link_gbps"] = number_or_null(summary.max_link_gbps);
   json["max_link_gbps_both"] = number_or_null(summary.max_link_gbps_both);
   json["lower_bound_images_per_second"] = number_or_null(summary.lower_bound_images_per_second);
-  json["optimality_gap"] = number_or_null(summary.optimality_gap);
+  json["optimality_gap"] = summary.faster_between_updates > 0 ? Json(nullptr) : number_or_null(summary.optimality_gap);
   json["solve_seconds"] = number_or_null(outcome.solve_seconds);
   json["alignment"] = name_of(task.options.alignment);
   json["mini_batch"] = task.options.mini_batch;

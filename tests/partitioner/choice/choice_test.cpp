@@ -100,6 +100,30 @@ TEST_F(Choosing, ASlowDeviceStaysWithoutWorkWhereverItStands) {
   }
 }
 
+// What all devices make between updates bounds no plan that was chosen because they lose it at every update.
+TEST_F(Choosing, APlanThatIsSlowerBetweenUpdatesHasNoGap) {
+  PlanTask task = task_of("fff");
+  task.options.micro_batch = 8;
+  const ChosenPlan all = choose_plan(task, {.leave_empty = false});
+  EXPECT_EQ(all.outcome.summary.faster_between_updates, 0);
+  EXPECT_EQ(no_gap_text(all.outcome.summary, "images"), "");
+  const auto with_updates = task.mini_batch_time;
+  task.mini_batch_time = [=](const Plan& plan, const Graph& graph) {
+    MiniBatchTime time = with_updates(plan, graph);
+    int64_t last = 0;
+    for (const Shard& shard : plan.shards) last = std::max(last, shard.device);
+    time.seconds += static_cast<double>(last);
+    return time;
+  };
+  const ChosenPlan chosen = choose_plan(task, {});
+  ASSERT_EQ(busy(chosen.outcome), "f--");
+  const double between = 1 / all.outcome.summary.seconds_per_image;
+  EXPECT_GT(between * chosen.outcome.summary.seconds_per_image, 1.1);
+  EXPECT_DOUBLE_EQ(chosen.outcome.summary.faster_between_updates, between);
+  EXPECT_EQ(summarize(*chosen.outcome.plan, graph_).faster_between_updates, chosen.outcome.summary.faster_between_updates);
+  EXPECT_THAT(no_gap_text(chosen.outcome.summary, "images"), testing::HasSubstr("chosen by whole mini-batches; another plan makes"));
+}
+
 TEST_F(Choosing, WithoutTheFreedomToLeaveDevicesOutTheRingIsPlannedOnce) {
   const PlanTask task = task_of("ffffffff");
   EXPECT_EQ(choose_plan(task, {.leave_empty = false}).outcome.plan, make_plan(task).plan);
