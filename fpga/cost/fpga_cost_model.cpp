@@ -439,8 +439,10 @@ class FpgaCostModel final : public CostModel {
     use.dsps = use.engines.keep_up() ? static_cast<double>(in_dsps) * board_.dsps_per_mac : kNoSuchEngine;
     use.fabric = engine_fabric({.multipliers = multipliers, .fabric_multipliers = multipliers - in_dsps, .phases = use.engines.count},
                                element_bits_);
-    if (use.built && use.built->keeps_up && question.owner)
+    if (use.built && use.built->keeps_up && question.owner) {
       use.dsps += static_cast<double>(slices_after_sum(use.built->lanes, question.after));
+      use.fabric.luts += luts_after_sum(use.built->lanes, question.after);
+    }
     if (infers_) use.dsps /= board_.dsp_engine_share;  // fpga_resources.h says why
     if (question.owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
     use.fabric.luts += use.on_chip.luts;

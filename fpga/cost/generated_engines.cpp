@@ -130,7 +130,7 @@ MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)
 
 GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers)
     : graph_(&graph), slowest_clock_hz_(slowest_clock_hz), most_multipliers_(most_multipliers), layers_(graph.nodes().size()) {
-  for (int64_t lanes = 1; lanes <= kMostStreamLanes; lanes *= 2) widths_.push_back({lanes, joined_stream_cycles(graph, lanes)});
+  for (int64_t lanes = 1; lanes <= kMostStreamLanes; lanes *= 2) widths_.push_back({lanes, joined_and_pooled_cycles(graph, lanes)});
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Node& node = graph.nodes()[i];
     std::optional<ConvolutionShape> shape = layer_shape(graph, node);

@@ -67,9 +67,10 @@ FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std:
 // The largest window that is held whole, in all and on a side: an element of it takes a bank of the line buffer.
 inline constexpr int64_t kLargestWindow = 64;
 inline constexpr int64_t kLongestWindow = 16;
-// Larger ones are gathered beat by beat where they do not overlap, a global average among them. The reciprocal of so many elements is
-// wrong by half a step of 2^-17, an average of them by 0.8% at most.
-inline constexpr int64_t kLargestTile = 2048;
+// Larger ones are gathered beat by beat, a global average among them. The reciprocal of so many elements is wrong by half a step of 2^-17,
+// an average of them by 0.8% at most; a maximum's place has sixteen bits, with a sign.
+inline constexpr int64_t kLargestAverage = 2048;
+inline constexpr int64_t kLargestMaximum = 32768;
 
 struct PoolingWindow {
   int64_t height = 1, width = 1;          // of the input
@@ -82,9 +83,10 @@ struct PoolingWindow {
 
   bool is_square() const { return kernel_h == kernel_w && stride_h == stride_w && pad_h == pad_w; }
   int64_t elements() const { return kernel_h * kernel_w; }
+  int64_t most_elements() const { return average ? kLargestAverage : kLargestMaximum; }
+  // Gathered beat by beat (tiled_pooling.sv, overlapped_pooling.sv), for it is too large to be held; its errors leave row by row.
   bool is_large() const { return elements() > kLargestWindow || std::max(kernel_h, kernel_w) > kLongestWindow; }
-  // Gathered beat by beat (tiled_pooling.sv), for it is too large to be held.
-  bool is_tiled() const { return is_large() && stride_h >= kernel_h && stride_w >= kernel_w; }
+  bool overlaps() const { return stride_h < kernel_h || stride_w < kernel_w; }
   // Of a place in the window, as the hardware keeps it behind a maximum.
   int place_bits() const;
 };

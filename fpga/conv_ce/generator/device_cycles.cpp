@@ -64,16 +64,13 @@ void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   }
 }
 
-// Of the group's last device. Rows of windows that begin outside the map cost as much as any.
+// Of the group's last device.
 void add_after_sum(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   if (shard.dropout) stages.push_back({shard.layer, "dropout", cycles_of_dropout(shard)});
   if (!shard.pooled) return;
-  const PoolingWindow& window = shard.window;
   const int64_t groups = shard.groups(shard.layer_outputs);
-  stages.push_back({shard.layer, "pooling", groups * std::max(window.width * window.height, window.out_width * window.out_height)});
-  stages.push_back({shard.layer, "un-pooling",
-                    groups * std::max({window.width * window.height, window.out_width * window.out_height,
-                                       unpooling_steps(window).columns * unpooling_steps(window).rows})});
+  stages.push_back({shard.layer, "pooling", pooling_cycles(shard.window, groups)});
+  stages.push_back({shard.layer, "un-pooling", unpooling_cycles(shard.window, groups)});
 }
 
 void add_sums(const ShardDesign& shard, std::vector<StageCycles>& stages) {

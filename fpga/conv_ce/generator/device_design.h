@@ -169,10 +169,10 @@ struct ShardDesign {
   bool masks_errors() const { return window.average && relu && !keeps_values(); }
   // So are they where the devices before get a part of every row, and where they are those of a map that others read.
   bool sorts_unpooled() const {
-    return (masks_errors() || outputs_divided || keeps_values() || is_tail || running) && window.stride_h != 1 && !window.is_tiled();
+    return (masks_errors() || outputs_divided || keeps_values() || is_tail || running) && window.stride_h != 1 && !window.is_large();
   }
   SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
-  bool unpools_row_by_row() const { return sorts_unpooled() || window.is_tiled(); }
+  bool unpools_row_by_row() const { return sorts_unpooled() || window.is_large(); }
   int64_t error_block_rows() const { return unpools_row_by_row() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return unpools_row_by_row() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
   // Elements of a word of what a sum is scaled by: scales and offsets, and of a running norm centres, slopes, levels and both shifts.

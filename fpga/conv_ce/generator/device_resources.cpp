@@ -110,16 +110,18 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
   const FabricUse fabric = special_function_fabric(0, kElementBits);
   special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
   special.flip_flops = fabric.flip_flops;
-  if (shard.pooled && shard.window.is_tiled())
-    special.luts += tiled_pooling_luts(design.lanes, pool, shard.window);
-  else if (shard.pooled)
+  const bool gathers = shard.window.is_large();
+  if (shard.pooled && gathers) {
+    special.luts += gathering_luts(design.lanes, pool, shard.window);
+    if (shard.window.overlaps()) special += memory_use(layer, "", gathering_memory(design.lanes, pool, shard.window));
+  } else if (shard.pooled)
     special += memory_use(layer, "", {beat_bits, int64_t{1} << pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks)});
   uses.push_back(special);
   const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
   ModuleUse back{.layer = layer, .module = "unpooling_unit"};
   back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
   back.bram18 = static_cast<double>(unpooling.bram18);
-  if (shard.window.is_tiled()) back.luts = tiled_unpooling_luts(design.lanes, pool, shard.window);
+  if (gathers) back.luts = spreading_luts(design.lanes, pool, shard.window);
   uses.push_back(back);
   if (!shard.window.average)
     uses.push_back(waiting_use(layer, "winners", shard.winner_memory(), shard.ultra.winners, shard.winners_outside));

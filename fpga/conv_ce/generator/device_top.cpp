@@ -364,7 +364,7 @@ EngineParallelism pooling_parallelism(const ShardDesign& shard) {
 // One stride more, for a last partial window.
 EngineMemories pooling_memories(const ShardDesign& shard) {
   const PoolingWindow& w = shard.window;
-  if (w.is_tiled()) return tile_memories(w, shard.groups(shard.layer_outputs));
+  if (w.is_large()) return gathered_memories(w, shard.groups(shard.layer_outputs));
   const ConvolutionShape shape{.inputs = shard.layer_outputs,
                                .outputs = shard.layer_outputs,
                                .height = w.height + w.stride_h,

@@ -8,19 +8,11 @@
 #include "core/base/index.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_maps.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 
 namespace millrace {
 
 namespace {
-
-// Over the whole map is over one window.
-std::optional<Pool2d> pooling_of(const Node& node) {
-  if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation)) return *pool;
-  const auto* global = std::get_if<GlobalPool>(&node.layer.operation);
-  if (global == nullptr) return std::nullopt;
-  const Shape& map = node.input_shapes[0];
-  return Pool2d{.kind = global->kind, .kernel_h = map.height, .kernel_w = map.width, .stride_h = map.height, .stride_w = map.width};
-}
 
 // Not pooled, as long as nothing is.
 PoolingWindow window_over(int64_t height, int64_t width) {
@@ -150,7 +142,7 @@ class Builder {
     const Operation& operation = node.layer.operation;
     if (std::holds_alternative<Dropout>(operation)) return true;
     if (flattened || unit.pooled) return false;
-    if (pooling_of(node)) return true;
+    if (pooling_window(node)) return true;
     if (unit.keeps_values()) return false;
     if (std::holds_alternative<LocalResponseNorm>(operation)) return unit.slope == 0;
     if (unit.relu) return false;
@@ -186,27 +178,16 @@ class Builder {
     } else if (const auto* response = std::get_if<LocalResponseNorm>(&operation)) {
       unit.response = fixed_response_norm(*response, unit.formats.sum);
       if (!unit.response) refuse_layer(name, "its window is even or wider than seven channels, or its table would be too large");
-    } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
-      if (pool->kernel_h == 1 && pool->kernel_w == 1) {
-        if (pool->stride_h != 1 || pool->stride_w != 1 || pool->pad_h != 0 || pool->pad_w != 0)
+    } else if (const std::optional<PoolingWindow> window = pooling_window(node)) {
+      if (window->elements() == 1) {
+        if (window->stride_h != 1 || window->stride_w != 1 || window->pad_h != 0 || window->pad_w != 0)
           refuse_layer(name, "its window of a single element skips elements of the map, or adds some");
         return;  // every element is its own maximum and average
       }
-      PoolingWindow& window = unit.window;
       unit.pooled = true;
-      window.average = pool->kind == PoolKind::kAverage;
-      window.count_padding = pool->count_include_pad;
-      window.kernel_h = pool->kernel_h;
-      window.kernel_w = pool->kernel_w;
-      window.stride_h = pool->stride_h;
-      window.stride_w = pool->stride_w;
-      window.pad_h = pool->pad_h;
-      window.pad_w = pool->pad_w;
-      window.out_height = node.output.height;
-      window.out_width = node.output.width;
-      if (window.is_large() && !window.is_tiled())
-        refuse_layer(name, "its windows overlap, and have more than 16 elements on a side or 64 in all");
-      if (window.elements() > kLargestTile) refuse_layer(name, fmt::format("its window has more than {} elements", kLargestTile));
+      unit.window = *window;
+      if (window->elements() > window->most_elements())
+        refuse_layer(name, fmt::format("its window has {} elements, more than {}", window->elements(), window->most_elements()));
     } else {
       refuse_layer(name, "only a batch norm, an activation, a response norm, pooling, dropout, sums and concatenations follow a sum");
     }

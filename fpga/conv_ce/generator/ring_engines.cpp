@@ -97,7 +97,7 @@ int64_t whole_cycles(double seconds, double clock) { return static_cast<int64_t>
 // What the maps before and behind every layer, and those that are joined, take to pass, `lanes` channels at a time, at the slowest board's
 // clock; `planned` where it is long enough.
 double stream_seconds(const Plan& plan, const Graph& graph, const std::vector<Engine>& engines, int64_t lanes, double planned) {
-  int64_t most = joined_stream_cycles(graph, lanes);
+  int64_t most = joined_and_pooled_cycles(graph, lanes);
   double clock = std::numeric_limits<double>::infinity();
   for (const Engine& engine : engines) {
     most = std::max(most, stream_cycles(engine.whole, lanes));

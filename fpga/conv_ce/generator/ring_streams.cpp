@@ -355,8 +355,13 @@ class DeviceStreams {
 
     const MapDesign& map = *design_.output_of(station);
     const MapStreams& made = maps_[index_of(map)];
+    const bool row_by_row = w.is_large(), overlapping = row_by_row && w.overlaps();
+    // Of a row of the map, which windows that overlap may take longer over than a beat per cycle.
+    const int64_t gathered = overlapping ? divided_up(pooling_row_cycles(w, groups), w.stride_h) : row;
+    const int64_t spread = overlapping ? divided_up(unpooling_row_cycles(w, groups), w.stride_h) : row;
     size_t out = values;
     if (unit.pooled) {
+      if (gathered > row) ring_.timing.slow_down(values, seconds(gathered));
       out = stream(w.out_height, out_row);
       ring_.timing.stage({.reads = {{.stream = values,
                                      .steps = w.out_height,
@@ -390,21 +395,20 @@ class DeviceStreams {
 
     const ErrorBackSteps steps = unpooling_steps(w);
     const int64_t span = divided_up(w.kernel_h, w.stride_h);
-    const bool tiled = w.is_tiled();  // makes rows one by one
-    size_t back = tiled ? stream(w.height, row)
-                        : blocks({.rows = w.height, .first_block_rows = steps.first_block_rows, .block_rows = w.stride_h}, row);
+    size_t back = row_by_row ? stream(w.height, row)
+                             : blocks({.rows = w.height, .first_block_rows = steps.first_block_rows, .block_rows = w.stride_h}, row);
     ring_.timing.stage({.reads = {{.stream = made.error,
-                                   .steps = tiled ? w.height : steps.rows,
+                                   .steps = row_by_row ? w.height : steps.rows,
                                    .map_rows = w.out_height,
-                                   .first_top = steps.first - span + 1,
+                                   .first_top = (row_by_row ? 0 : steps.first) - span + 1,
                                    .stride = 1,
                                    .window_rows = span,
                                    .banks = banks_of(pool.error_row_banks),
-                                   .steps_of_window = tiled ? w.stride_h : 1,
-                                   .missing_steps = tiled ? w.pad_h : 0}},
+                                   .steps_of_window = row_by_row ? w.stride_h : 1,
+                                   .missing_steps = row_by_row ? w.pad_h : 0}},
                         .out = back,
-                        .compute = tiled ? seconds(row) : seconds(groups * steps.columns),
-                        .first = tiled ? seconds(1) : seconds(steps.columns),
+                        .compute = row_by_row ? seconds(spread) : seconds(groups * steps.columns),
+                        .first = row_by_row ? seconds(1 + w.pad_w / w.stride_w) : seconds(steps.columns),
                         .latency = seconds(kUnpoolingLatency + (w.average ? kAverageLatency : 0)),
                         .ahead = kErrorSlots / static_cast<double>(groups)});
     if (unit.sorts_unpooled()) back = sorted(back, w.height, row, unit.unpooled_sorter());

@@ -196,12 +196,43 @@ int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape&
   return cycles_of(walk, samples, kCaptureCycles + engine.load_words());
 }
 
+namespace {
+
+bool gathers_overlapping(const PoolingWindow& window) { return window.is_large() && window.overlaps(); }
+
+// A row of the map into large windows that overlap: a beat per cycle, then what it leaves behind. A word that was written is read a cycle
+// later, which holds up a window that is alone in its row and ends with its first pixel.
+int64_t gathered_row_cycles(const PoolingWindow& window, int64_t groups) {
+  const int64_t row = groups * (window.width + columns_left_behind(window));
+  return groups * window.out_width == 1 && window.width == 1 ? 2 : row;
+}
+
+// Likewise back: what begins before the row is taken first, but for the last one.
+int64_t spread_row_cycles(const PoolingWindow& window, int64_t groups) { return groups * (window.width + window.pad_w / window.stride_w); }
+
+}  // namespace
+
 int64_t pooling_row_cycles(const PoolingWindow& window, int64_t groups) {
-  return groups * std::max(window.out_width, window.width * window.stride_h);
+  const int64_t of_map = gathers_overlapping(window) ? gathered_row_cycles(window, groups) : groups * window.width;
+  return std::max(groups * window.out_width, of_map * window.stride_h);
 }
 
 int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups) {
+  if (gathers_overlapping(window)) return std::max(spread_row_cycles(window, groups) * window.stride_h, groups * window.out_width);
   return groups * std::max({unpooling_steps(window).columns, window.width * window.stride_h, window.out_width});
+}
+
+int64_t pooling_cycles(const PoolingWindow& window, int64_t groups) {
+  const int64_t windows = groups * window.out_width * window.out_height;
+  if (!gathers_overlapping(window)) return std::max(groups * window.width * window.height, windows);
+  return gathered_row_cycles(window, groups) * window.height + rows_left_behind(window) * groups * window.out_width;
+}
+
+int64_t unpooling_cycles(const PoolingWindow& window, int64_t groups) {
+  const int64_t windows = groups * window.out_width * window.out_height;
+  if (gathers_overlapping(window)) return std::max(spread_row_cycles(window, groups) * window.height, windows);
+  const ErrorBackSteps steps = unpooling_steps(window);
+  return std::max({groups * window.width * window.height, windows, groups * steps.columns * steps.rows});
 }
 
 int64_t sorter_row_cycles(const BeatOrder& order) { return order.groups() * order.width; }

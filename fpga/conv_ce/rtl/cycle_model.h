@@ -44,9 +44,13 @@ int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShap
 int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 
 // Pooling, of one row of windows, and un-pooling, of the stride rows that a step of it gives, in the steady state: as long as
-// rows come in or go out at a beat per cycle, or as windows take one cycle each.
+// rows come in or go out at a beat per cycle, or as windows take one cycle each. Large windows that overlap take a cycle more in every row
+// of the map for each that ends with it but one, and on the way back for each that begins before it.
 int64_t pooling_row_cycles(const PoolingWindow& window, int64_t groups);
 int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups);
+// Of a sample in the steady state. Rows of windows that begin outside the map cost as much as any.
+int64_t pooling_cycles(const PoolingWindow& window, int64_t groups);
+int64_t unpooling_cycles(const PoolingWindow& window, int64_t groups);
 
 // Dropout, whose one generator makes blocks of draws for a lane after the other: of a sample in the steady state, exactly.
 int64_t dropout_cycles(const BeatOrder& order);

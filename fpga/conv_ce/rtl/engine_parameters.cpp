@@ -42,15 +42,38 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   return memories;
 }
 
-EngineMemories tile_memories(const PoolingWindow& window, int64_t groups) {
+EngineMemories gathered_memories(const PoolingWindow& window, int64_t groups) {
   EngineMemories memories;
   memories.row_banks = address_bits(window.kernel_h);  // rows that come in while a window waits to leave
   memories.error_row_banks = 1;
   memories.line_address = memories.error_line_address = std::max(1, address_bits(groups * window.out_width));
   memories.column_banks = memories.error_column_banks = 0;
   memories.group_address = address_bits(groups);
+  if (!window.overlaps()) return memories;
+  memories.error_column_banks = 1;
+  memories.error_line_address = line_address_bits(groups, window.out_width, memories.error_column_banks);
+  // The next sample's first row of the map needs windows while the last row of this one has its own.
+  const int64_t newest_of_last = (window.height - 1 + window.pad_h) / window.stride_h;
+  const int64_t held_at_last = window.out_height - std::clamp<int64_t>(newest_of_last - row_span(window) + 1, 0, window.out_height);
+  const int64_t needed_at_first = std::min(window.pad_h / window.stride_h + 1, window.out_height);
+  memories.error_row_banks = address_bits(std::max(row_span(window) + 1, held_at_last + needed_at_first));
   return memories;
 }
+
+int64_t row_span(const PoolingWindow& window) { return divided_up(window.kernel_h, window.stride_h); }
+int64_t column_span(const PoolingWindow& window) { return divided_up(window.kernel_w, window.stride_w); }
+
+namespace {
+
+int64_t left_behind(int64_t size, int64_t pad, int64_t kernel, int64_t stride, int64_t windows) {
+  const int64_t before = divided_up(std::max<int64_t>(size + pad - kernel, 0), stride);  // that end earlier
+  return std::max<int64_t>(windows - before - 1, 0);
+}
+
+}  // namespace
+
+int64_t rows_left_behind(const PoolingWindow& w) { return left_behind(w.height, w.pad_h, w.kernel_h, w.stride_h, w.out_height); }
+int64_t columns_left_behind(const PoolingWindow& w) { return left_behind(w.width, w.pad_w, w.kernel_w, w.stride_w, w.out_width); }
 
 int64_t line_buffer_rows(int64_t kernel, int64_t stride) { return int64_t{1} << address_bits(kernel + stride); }
 

@@ -72,8 +72,9 @@ int64_t kernels_per_word(int64_t tiles, int64_t out_width);
 // The smallest memories that hold `largest`, with `error_block_rows` rows of errors coming at once.
 EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows = 1);
 
-// Of windows that are gathered beat by beat: a word per window of a row and group, and of the way back two rows of them.
-EngineMemories tile_memories(const PoolingWindow& window, int64_t groups);
+// Of windows that are gathered beat by beat: a word per window of a row and group, and of the way back two rows of them. Where they
+// overlap, a bank of such words for every row of windows that a pixel lies in, and of the way back as many and those that come meanwhile.
+EngineMemories gathered_memories(const PoolingWindow& window, int64_t groups);
 
 // Rows that FP's and PG's line buffers hold.
 int64_t line_buffer_rows(int64_t kernel, int64_t stride);
@@ -89,5 +90,12 @@ struct ErrorBackSteps {
 ErrorBackSteps error_back_steps(const ConvolutionShape& shape);
 // Likewise how un-pooling walks the map before the pooling.
 ErrorBackSteps unpooling_steps(const PoolingWindow& window);
+
+// Of windows that overlap: how many a pixel lies in from top to bottom, and from left to right.
+int64_t row_span(const PoolingWindow& window);
+int64_t column_span(const PoolingWindow& window);
+// Windows of a column or a row of them that end with the map's last row or column, but for the first of these.
+int64_t rows_left_behind(const PoolingWindow& window);
+int64_t columns_left_behind(const PoolingWindow& window);
 
 }  // namespace millrace

@@ -24,6 +24,10 @@ int64_t place_or_count_bits(const PoolingWindow& window) {
                         : window.place_bits();
 }
 
+// LUTs per bit of what large windows that overlap come to in a row and from row to row, and of what meets in an element on the way back, as
+// Yosys makes them (5.4 to 6.7).
+constexpr double kGatheredBitLuts = 6, kSpreadBitLuts = 6;
+
 // A memory whose word is there in the cycle of its address lies in LUTs, however deep.
 double read_at_once_luts(int address_bits, int64_t width) {
   const int64_t depth = int64_t{1} << address_bits;
@@ -58,29 +62,48 @@ EngineResources gradient_resources(const EngineParallelism& engine, const Engine
                     blocks(engine.output_lanes * kAccumulatorBits, memories.group_address, 1)};
 }
 
-double tiled_pooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
-  return read_at_once_luts(memories.line_address, lanes * (kElementBits + place_or_count_bits(window)));
+MemoryShape gathering_memory(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  return {.width = lanes * (kElementBits + place_or_count_bits(window)),
+          .depth = int64_t{1} << memories.line_address,
+          .banks = row_span(window)};
 }
 
-double tiled_unpooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
-  return read_at_once_luts(memories.line_address + 1, lanes * (window.average ? kProductBits : kElementBits + window.place_bits()));
+MemoryShape spreading_memory(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  return {.width = lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
+          .depth = int64_t{1} << memories.error_line_address,
+          .banks = int64_t{1} << (memories.error_row_banks + memories.error_column_banks)};
+}
+
+double gathering_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  const int64_t bits = lanes * (kElementBits + place_or_count_bits(window));
+  if (!window.overlaps()) return read_at_once_luts(memories.line_address, bits);
+  return kGatheredBitLuts * static_cast<double>((row_span(window) + column_span(window)) * bits);
+}
+
+double spreading_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
+  if (!window.overlaps())
+    return read_at_once_luts(memories.line_address + 1, lanes * (window.average ? kProductBits : kElementBits + window.place_bits()));
+  // Of an average, a sum per row of windows and one per column of them; of a maximum a comparison and a sum for each that a pixel lies in.
+  const int64_t sums = window.average ? row_span(window) + column_span(window) : row_span(window) * column_span(window);
+  const int64_t bits = window.average ? kProductBits : kElementBits;
+  return kSpreadBitLuts * static_cast<double>(sums * lanes * bits);
 }
 
 EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
   // A slice's factors have 25 and 18 bits with their signs; the reciprocal has 19.
   const bool wide = kElementBits + place_or_count_bits(window) > 25;
   const int64_t dsp = window.average ? (wide ? 4 : 2) * pooling.input_lanes : 0;
-  if (window.is_tiled()) return {.dsp = dsp, .bram18 = 0};
+  if (window.is_large())
+    return {.dsp = dsp, .bram18 = window.overlaps() ? bram18_of(gathering_memory(pooling.input_lanes, memories, window)) : 0};
   return {.dsp = dsp, .bram18 = line_buffer(pooling.input_lanes, memories.row_banks, memories.column_banks, memories.line_address)};
 }
 
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
-  const int64_t phases = window.stride_h * window.stride_w;
-  if (window.is_tiled()) return {.dsp = window.average ? pooling.input_lanes : 0, .bram18 = 0};
-  return {.dsp = window.average ? pooling.input_lanes : 0,
-          .bram18 = blocks(pooling.input_lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
-                           memories.error_line_address, int64_t{1} << (memories.error_row_banks + memories.error_column_banks)) +
-                    blocks(pooling.input_lanes * kElementBits, memories.column_address + 2, phases)};
+  const int64_t phases = window.stride_h * window.stride_w, dsp = window.average ? pooling.input_lanes : 0;
+  if (window.is_large() && !window.overlaps()) return {.dsp = dsp, .bram18 = 0};
+  const int64_t words = bram18_of(spreading_memory(pooling.input_lanes, memories, window));
+  if (window.is_large()) return {.dsp = dsp, .bram18 = words};
+  return {.dsp = dsp, .bram18 = words + blocks(pooling.input_lanes * kElementBits, memories.column_address + 2, phases)};
 }
 
 EngineResources response_norm_resources(int64_t lanes, int64_t half) { return {.dsp = 4 * lanes + 2 * half, .bram18 = 0}; }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
 namespace millrace {
@@ -30,9 +31,12 @@ EngineResources gradient_resources(const EngineParallelism& engine, const Engine
 // way back.
 EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
-// LUTs of what windows come to between rows (tiled_pooling.sv), and of what their elements get on the way back (tiled_unpooling.sv).
-double tiled_pooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
-double tiled_unpooling_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
+// Of large windows: what they come to between rows (tiled_pooling.sv, overlapped_pooling.sv), and what their elements get on the way back
+// (tiled_unpooling.sv, overlapped_unpooling.sv). Where they do not overlap both lie in LUTs, which are counted.
+MemoryShape gathering_memory(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
+MemoryShape spreading_memory(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
+double gathering_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
+double spreading_luts(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window);
 // Of response_norm.sv, and of its way back: squares of a window's channels, a product with the factor of two slices, one with p; and back
 // two with the error, two slices each for u and for the sum of them.
 EngineResources response_norm_resources(int64_t lanes, int64_t half);

@@ -4,6 +4,7 @@
 
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
 
 namespace millrace {
@@ -81,10 +82,36 @@ int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes) {
                   divided_up(whole.outputs, lanes) * whole.out_height() * whole.out_width());
 }
 
-int64_t joined_stream_cycles(const Graph& graph, int64_t lanes) {
+std::optional<PoolingWindow> pooling_window(const Node& node) {
+  const auto* pool = std::get_if<Pool2d>(&node.layer.operation);
+  const auto* global = std::get_if<GlobalPool>(&node.layer.operation);
+  if (pool == nullptr && global == nullptr) return std::nullopt;
+  const Shape& map = node.input_shapes[0];
+  PoolingWindow window{.height = map.height, .width = map.width, .out_height = node.output.height, .out_width = node.output.width};
+  if (pool != nullptr) {
+    window.kernel_h = pool->kernel_h;
+    window.kernel_w = pool->kernel_w;
+    window.stride_h = pool->stride_h;
+    window.stride_w = pool->stride_w;
+    window.pad_h = pool->pad_h;
+    window.pad_w = pool->pad_w;
+    window.count_padding = pool->count_include_pad;
+  } else {
+    window.kernel_h = window.stride_h = map.height;
+    window.kernel_w = window.stride_w = map.width;
+  }
+  window.average = (pool != nullptr ? pool->kind : global->kind) == PoolKind::kAverage;
+  return window;
+}
+
+int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes) {
   int64_t most = 0;
   for (const Node& node : graph.nodes()) {
     const Operation& operation = node.layer.operation;
+    if (const std::optional<PoolingWindow> window = pooling_window(node)) {
+      const int64_t groups = divided_up(node.output.channels, lanes);
+      most = std::max({most, pooling_cycles(*window, groups), unpooling_cycles(*window, groups)});
+    }
     if (!std::holds_alternative<Add>(operation) && !std::holds_alternative<Concat>(operation)) continue;
     most = std::max(most, divided_up(node.output.channels, lanes) * node.output.height * node.output.width);
   }
@@ -96,8 +123,8 @@ int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
   bool average = false, normalised = false;
   for (const Node* node : after) {
     const Operation& operation = node->layer.operation;
-    if (const auto* pool = std::get_if<Pool2d>(&operation)) average = average || pool->kind == PoolKind::kAverage;
-    if (const auto* pool = std::get_if<GlobalPool>(&operation)) average = average || pool->kind == PoolKind::kAverage;
+    const std::optional<PoolingWindow> window = pooling_window(*node);
+    average = average || (window && window->average);
     if (const auto* norm = std::get_if<BatchNorm>(&operation); norm != nullptr && node->trained && norm->statistics == Statistics::kRunning)
       slices += running_norm_resources(lanes).dsp;
     else
@@ -113,6 +140,17 @@ int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
   }
   per_lane += (average ? 3 : 0) + (normalised ? 1 : 0);  // its division and its way back; a scale of errors
   return slices + per_lane * lanes;
+}
+
+double luts_after_sum(int64_t lanes, std::span<const Node* const> after) {
+  double luts = 0;
+  for (const Node* node : after) {
+    const std::optional<PoolingWindow> window = pooling_window(*node);
+    if (!window || !window->is_large() || !window->overlaps()) continue;
+    const EngineMemories memories = gathered_memories(*window, divided_up(node->output.channels, lanes));
+    luts += gathering_luts(lanes, memories, *window) + spreading_luts(lanes, memories, *window);
+  }
+  return luts;
 }
 
 }  // namespace millrace

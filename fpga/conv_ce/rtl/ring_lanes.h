@@ -17,6 +17,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 
 namespace millrace {
@@ -60,10 +61,16 @@ ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& h
 // What the maps before and behind the layer's sum take to pass.
 int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);
 
-// What the largest map takes that an addition or a concatenation makes, whoever reads it.
-int64_t joined_stream_cycles(const Graph& graph, int64_t lanes);
+// The windows of a layer that pools, over the whole map as one; nothing where it does not.
+std::optional<PoolingWindow> pooling_window(const Node& node);
+
+// What of a sample takes longest between engines: the largest map that an addition or a concatenation makes, whoever reads it, or a
+// pooling, there and back.
+int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes);
 
 // DSP slices behind a sum on the group's last device, which computes the layers `after` it.
 int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after);
+// LUTs there of large windows that overlap, which are more than all else behind a sum takes.
+double luts_after_sum(int64_t lanes, std::span<const Node* const> after);
 
 }  // namespace millrace

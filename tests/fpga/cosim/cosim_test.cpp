@@ -132,6 +132,22 @@ TEST_F(CosimLong, TrainsASmallAlexNet) {
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
 }
 
+// Twenty updates: of maxima over windows that are too large to be held, and overlap.
+TEST_F(CosimLong, TrainsThroughLargeWindowsThatOverlap) {
+  ModelBuilder net("small-windows", {2, 7, 9});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.max_pool("pool1", {.kernel = 9, .stride = 2, .pad = 4});
+  net.conv("conv2", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.layer("pool2", Pool2d{.kernel_h = 3, .kernel_w = 17, .stride_h = 1, .stride_w = 5, .pad_w = 12});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  mini_batches_ = 20;
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 2, 0}}));
+}
+
 // Dense layers alone, of a flattened input.
 TEST_F(CosimLong, TrainsDenseLayersOfAFlattenedInput) {
   ModelBuilder net("small-dense", {1, 5, 5});

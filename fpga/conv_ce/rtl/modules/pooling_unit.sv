@@ -1,5 +1,5 @@
-// Maximum or average over windows, which may overlap and reach over the edge; one window per cycle. Large ones that do not
-// overlap (TILED) are left to tiled_pooling.sv, which holds no window.
+// Maximum or average over windows, which may overlap and reach over the edge; one window per cycle. Large ones are left to
+// tiled_pooling.sv, or to overlapped_pooling.sv where they overlap, which hold no window.
 // See special_function_unit.sv for the arithmetic and the streams.
 module pooling_unit #(
     parameter int LANES = 4,
@@ -44,14 +44,44 @@ module pooling_unit #(
   localparam int KEPT_WIDTH = LANES * (PLACE_BITS + 1);
   localparam int FIFO_LOG2 = 3;
 
-  localparam bit TILED = POOL_STRIDE >= POOL_KERNEL && COLUMN_STRIDE >= POOL_COLUMNS &&
-      (WINDOW > 64 || POOL_KERNEL > 16 || POOL_COLUMNS > 16);  // as after_sum.h has it
+  localparam bit LARGE = WINDOW > 64 || POOL_KERNEL > 16 || POOL_COLUMNS > 16;  // as after_sum.h has it
+  localparam bit TILED = LARGE && POOL_STRIDE >= POOL_KERNEL && COLUMN_STRIDE >= POOL_COLUMNS;
 
   logic [15:0] column_pad;
   assign column_pad = (COLUMN_PAD < 0) ? pad : 16'(COLUMN_PAD);
 
   if (TILED) begin : g_tiled
     tiled_pooling #(
+        .LANES(LANES),
+        .POOL_KERNEL(POOL_KERNEL),
+        .POOL_STRIDE(POOL_STRIDE),
+        .POOL_COLUMNS(POOL_COLUMNS),
+        .COLUMN_STRIDE(COLUMN_STRIDE),
+        .AVERAGE(AVERAGE),
+        .ADDRESS_BITS(LINE_ADDRESS_BITS),
+        .PLACE_BITS(PLACE_BITS),
+        .ELEMENT_BITS(ELEMENT_BITS)
+    ) pooling (
+        .clock,
+        .clear,
+        .height,
+        .width,
+        .groups,
+        .out_height,
+        .out_width,
+        .pad,
+        .column_pad,
+        .count_padding,
+        .in_tvalid,
+        .in_tready,
+        .in_tdata,
+        .out_tvalid,
+        .out_tready,
+        .out_tdata,
+        .kept_tdata
+    );
+  end else if (LARGE) begin : g_overlapped
+    overlapped_pooling #(
         .LANES(LANES),
         .POOL_KERNEL(POOL_KERNEL),
         .POOL_STRIDE(POOL_STRIDE),

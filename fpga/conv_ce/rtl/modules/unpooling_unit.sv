@@ -9,8 +9,8 @@
 // The structure is that of EB without its multipliers: one step gives POOL_STRIDE x COLUMN_STRIDE elements.
 //
 // Streams: error with kept, LANES per beat, row - group - column order; raw_error in blocks of POOL_STRIDE rows, the first
-// of POOL_STRIDE - pad mod POOL_STRIDE rows. Large windows that do not overlap (TILED) are left to tiled_unpooling.sv, whose rows
-// leave one by one.
+// of POOL_STRIDE - pad mod POOL_STRIDE rows. Large windows are left to tiled_unpooling.sv, or to overlapped_unpooling.sv where
+// they overlap, whose rows leave one by one.
 module unpooling_unit #(
     parameter int LANES = 4,
     parameter int POOL_KERNEL = 2,          // rows of the window
@@ -64,8 +64,8 @@ module unpooling_unit #(
   localparam int LANE_BITS = (AVERAGE != 0) ? TERM_BITS : PLACE_BITS + ELEMENT_BITS;
   localparam int SUM_BITS = TERM_BITS + $clog2(SPAN * COLUMN_SPAN) + 1;
 
-  localparam bit TILED = POOL_STRIDE >= POOL_KERNEL && COLUMN_STRIDE >= POOL_COLUMNS &&
-      (WINDOW > 64 || POOL_KERNEL > 16 || POOL_COLUMNS > 16);  // as after_sum.h has it
+  localparam bit LARGE = WINDOW > 64 || POOL_KERNEL > 16 || POOL_COLUMNS > 16;  // as after_sum.h has it
+  localparam bit TILED = LARGE && POOL_STRIDE >= POOL_KERNEL && COLUMN_STRIDE >= POOL_COLUMNS;
 
   logic [15:0] column_pad, first_column_step;
   assign column_pad = (COLUMN_PAD < 0) ? pad : 16'(COLUMN_PAD);
@@ -203,6 +203,40 @@ module unpooling_unit #(
     );
     logic unused_steps;
     assign unused_steps = &{1'b0, step_rows, step_columns, first_step, first_column_step, first_phase, last_phase};
+  end else if (LARGE) begin : g_overlapped
+    overlapped_unpooling #(
+        .LANES(LANES),
+        .POOL_KERNEL(POOL_KERNEL),
+        .POOL_STRIDE(POOL_STRIDE),
+        .POOL_COLUMNS(POOL_COLUMNS),
+        .COLUMN_STRIDE(COLUMN_STRIDE),
+        .AVERAGE(AVERAGE),
+        .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
+        .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
+        .ADDRESS_BITS(LINE_ADDRESS_BITS),
+        .PLACE_BITS(PLACE_BITS),
+        .ELEMENT_BITS(ELEMENT_BITS),
+        .LANE_BITS(LANE_BITS)
+    ) unpooling (
+        .clock,
+        .clear,
+        .height,
+        .width,
+        .out_height,
+        .out_width,
+        .groups,
+        .first_step,
+        .first_phase,
+        .column_pad,
+        .word_valid(line_valid),
+        .word_ready(line_ready),
+        .word(line_word),
+        .raw_error_tvalid,
+        .raw_error_tready,
+        .raw_error_tdata
+    );
+    logic unused_steps;
+    assign unused_steps = &{1'b0, step_rows, step_columns, first_column_step, last_phase};
   end else begin : g_windows
     logic line_write, row_ready, room, issue;
     logic [ROW_BANKS_LOG2-1:0] line_write_row;

@@ -13,14 +13,15 @@ namespace {
 
 PoolingWindow random_window(std::mt19937_64& random) {
   PoolingWindow window;
-  window.kernel_h = drawn(random, 1, 5);
-  window.kernel_w = drawn(random, 1, 5);
+  const int64_t longest = random() % 4 == 0 ? 21 : 5;
+  window.kernel_h = drawn(random, 1, longest);
+  window.kernel_w = drawn(random, 1, longest);
   window.stride_h = drawn(random, 1, 3);  // windows overlap, touch, or leave gaps
   window.stride_w = drawn(random, 1, 3);
   window.pad_h = drawn(random, 0, window.kernel_h / 2);
   window.pad_w = drawn(random, 0, window.kernel_w / 2);
-  window.height = drawn(random, window.kernel_h, 13);
-  window.width = drawn(random, window.kernel_w, 13);
+  window.height = drawn(random, window.kernel_h, window.kernel_h + 8);
+  window.width = drawn(random, window.kernel_w, window.kernel_w + 8);
   const bool partial = random() % 2 == 0;  // a last window that begins on the map or its padding may hang over the edge
   const auto windows = [&](int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
     const int64_t room = size + 2 * pad - kernel;

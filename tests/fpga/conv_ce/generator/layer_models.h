@@ -115,6 +115,27 @@ inline Model tiled_maxima_model() {
   return net.finish();
 }
 
+// Windows too large to be held that overlap: of a maximum, the last ones of which hang over the map; oblong, of an average behind a norm;
+// of a maximum that overlaps from top to bottom alone, behind a sum.
+inline Model overlapping_windows_model() {
+  ModelBuilder net("overlapping-windows", {2, 11, 14});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  const std::string most = net.layer("pool1", Pool2d{.kernel_h = 9, .kernel_w = 9, .stride_h = 1, .stride_w = 1, .pad_h = 4, .pad_w = 4});
+  net.conv("conv2", 5, {.kernel = 3, .pad = 1});
+  net.add("sum", {net.relu("relu2"), most});
+  net.layer("pool2", Pool2d{.kernel_h = 17, .kernel_w = 2, .stride_h = 3, .stride_w = 2, .pad_h = 6, .ceil_mode = true});
+  net.conv("conv3", 3, {.kernel = 1});
+  net.layer("tanh3", Activation{.kind = ActivationKind::kTanh});
+  net.layer(
+      "pool3",
+      Pool2d{
+          .kind = PoolKind::kAverage, .kernel_h = 2, .kernel_w = 33, .stride_h = 2, .stride_w = 5, .pad_w = 30, .count_include_pad = true});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Dense layers alone, of an input that is flattened first.
 inline Model dense_model() {
   ModelBuilder net("dense", {2, 4, 4});

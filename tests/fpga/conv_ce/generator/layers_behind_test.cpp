@@ -7,6 +7,7 @@
 
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/generator/layers_without_hardware.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/fpga/conv_ce/generator/cut_plans.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
@@ -102,6 +103,42 @@ TEST_F(LayersBehind, MaximaMayBeOfWholeMaps) { pass_under_icarus(Graph(tiled_max
 TEST_F(LayersBehind, MaximaOfWholeMapsAreCleanWithoutWaivers) { are_clean(Graph(tiled_maxima_model()), {}); }
 
 TEST_F(LayersBehindLong, AveragesOfWholeMapsAreCleanWithoutWaivers) { are_clean(Graph(tiled_averages_model()), {}); }
+
+TEST_F(LayersBehind, LargeWindowsMayOverlap) { pass_under_icarus(Graph(overlapping_windows_model()), {{1, 3, 2}, {2, 1, 0}}); }
+
+TEST_F(LayersBehind, LargeWindowsThatOverlapAreCleanWithoutWaivers) { are_clean(Graph(overlapping_windows_model()), {}); }
+
+// A maximum compares all the windows that a pixel lies in, an average adds them up by rows and by columns.
+TEST_F(LayersBehind, CountsLargeWindowsThatOverlap) {
+  const Graph graph(overlapping_windows_model());
+  const DeviceDesign design = device_design(cut_plan(graph, {}), graph, 0, some_weights);
+  const std::vector<ModuleUse> uses = device_resources(design);
+  const auto use_of = [&](const std::string& layer, const std::string& module) {
+    return *std::ranges::find_if(uses, [&](const ModuleUse& use) { return use.layer == layer && use.module == module; });
+  };
+  const auto lanes = static_cast<double>(design.lanes);
+  EXPECT_EQ(use_of("conv3", "special_function_unit").dsp, 3 * lanes) << "a scale, and two to divide a sum of 23 bits";
+  EXPECT_EQ(use_of("conv3", "unpooling_unit").dsp, lanes);
+  EXPECT_GT(use_of("conv1", "unpooling_unit").luts, 4 * use_of("conv3", "unpooling_unit").luts) << "81 windows over a pixel, or 7";
+}
+
+// A maximum has no reciprocal.
+TEST_F(LayersBehind, RefusesWindowsThatArithmeticCannotHave) {
+  const auto refused = [](const Pool2d& pool, const std::string& reason) {
+    ModelBuilder net("huge", {1, 200, 200});
+    net.conv("conv", 2, {.kernel = 3, .pad = 1});
+    net.layer("pool", pool);
+    net.flatten("flat");
+    net.dense("fc", 2);
+    const Graph graph(net.finish());
+    const auto found = layers_without_hardware(graph);
+    return reason.empty() ? found.empty() : found.contains("pool") && found.at("pool").starts_with(reason);
+  };
+  Pool2d pool{.kernel_h = 100, .kernel_w = 100, .stride_h = 10, .stride_w = 10};
+  EXPECT_TRUE(refused(pool, ""));
+  pool.kind = PoolKind::kAverage;
+  EXPECT_TRUE(refused(pool, "its window has 10000 elements, more than 2048"));
+}
 
 TEST_F(LayersBehind, KernelsMayBeDilated) { pass_under_icarus(Graph(dilated_model()), {{2, 2, 0}}); }
 

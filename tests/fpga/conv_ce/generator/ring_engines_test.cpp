@@ -186,7 +186,7 @@ TEST(RingEngines, StreamsAreWideEnoughForWhatIsJoined) {
   net.dense("fc", 4);
   const Graph graph(net.finish());
   constexpr int64_t kOneChannelAtATime = 12 * 12 * 12;
-  EXPECT_EQ(joined_stream_cycles(graph, 1), kOneChannelAtATime);
+  EXPECT_EQ(joined_and_pooled_cycles(graph, 1), kOneChannelAtATime);
   for (const int64_t period : {kOneChannelAtATime, kOneChannelAtATime - 1}) {
     const Plan plan = ring_in_time(graph, period, 3600, {{4, 0, 0}});
     EXPECT_EQ(ring_pace(plan, graph).lanes, period == kOneChannelAtATime ? 1 : 2);

@@ -84,7 +84,7 @@ inline EngineCase pooling_case(const std::string& top, EngineParallelism window,
   const bool forward = top == "pooling_unit";
   const PoolingWindow places{
       .kernel_h = window.kernel, .kernel_w = window.kernel, .stride_h = window.stride, .stride_w = window.stride, .average = average};
-  if (places.is_tiled()) m = tile_memories(places, int64_t{1} << address_bits);
+  if (places.is_large()) m = gathered_memories(places, int64_t{1} << address_bits);
   made.modelled = forward ? pooling_resources(window, m, places) : unpooling_resources(window, m, places);
   made.parameters = fmt::format(
       "-set LANES {} -set POOL_KERNEL {} -set POOL_STRIDE {} -set AVERAGE {} -set LINE_ADDRESS_BITS {} -set ROW_BANKS_LOG2 {} "
