@@ -326,11 +326,16 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
   const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
   if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
+  if (shape->outputs > kMostChannels)
+    refuse_layer(layer, fmt::format("it has {} outputs, more than the {} that an engine counts", shape->outputs, kMostChannels));
   if (takes_map_flat(*shape)) return *shape;
-  if (shape->inputs > kMostFlatChannels) refuse_layer(layer, fmt::format("it has more than {} input channels", kMostFlatChannels));
-  if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
-    refuse_layer(layer, fmt::format("the map before it is not square, and has more than {} elements with its channels in sixteens",
-                                    kMostFlatChannels));
+  if (shape->inputs > kMostChannels)
+    refuse_layer(layer, fmt::format("it has {} input channels, more than {}", shape->inputs, kMostChannels));
+  if (std::holds_alternative<Dense>(node.layer.operation) &&
+      (shape->kernel_h != shape->kernel_w || shape->kernel_h * shape->kernel_w > kMostPixelsAtOnce))
+    refuse_layer(layer, fmt::format("it has {} x {} x {} inputs, which with the channels in sixteens are more than the {} that an engine "
+                                    "counts (pool the map before it, or give that fewer channels)",
+                                    shape->inputs, shape->height, shape->width, kMostFlatChannels));
   if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
     refuse_layer(layer, "its kernel, stride or padding is not square");
   if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");

@@ -19,6 +19,7 @@
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/generator/device_top_waiting.h"
 #include "fpga/conv_ce/registers/register_map.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 
 namespace millrace {
 
@@ -89,6 +90,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
                                    index, w.pad_h);
   }
   const int64_t memory = static_cast<int64_t>(index) * 4;
+  const auto channel_bits = std::max<int64_t>(16, static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(s.inputs))));
   return {
       {"I", number(static_cast<int64_t>(index))},
       {"p", fmt::format("shard_{}_", index)},
@@ -115,6 +117,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"LANES", number(design.lanes)},
       {"KPW", number(shard.engine.kernels_per_word)},
       {"CHANNEL_GROUPS", shard.engine.channel_groups == 1 ? "" : fmt::format("      .CHANNEL_GROUPS({}),\n", shard.engine.channel_groups)},
+      {"CHANNEL_BITS", s.inputs <= kMostChannels ? "" : fmt::format("      .CHANNEL_BITS({}),\n", channel_bits)},
+      {"CHANNEL_WIDTH", number(channel_bits)},
       {"IN_LANES", number(shard.engine.input_lanes)},
       {"OUT_LANES", number(shard.engine.output_lanes)},
       {"HELD", number(s.inputs)},

@@ -23,12 +23,12 @@ inline constexpr std::string_view kInputAdapter = R"sv(  logic $p$lanes_valid, $
   lane_adapter #(
       .IN_LANES($LANES$),
       .OUT_LANES($IN_LANES$),
-      .BANKS_LOG2($INPUT_BANKS$),
+$CHANNEL_BITS$      .BANKS_LOG2($INPUT_BANKS$),
       .ADDRESS_BITS($INPUT_PIXEL_BITS$)
   ) $p$input_adapter (
       .clock(ap_clk),
       .clear,
-      .channels(16'd$HELD$),
+      .channels($CHANNEL_WIDTH$'d$HELD$),
       .height(16'($P$HEIGHT)),
       .width(16'd$WIDTH$),
       .first_block_rows(16'd1),
@@ -115,12 +115,12 @@ inline constexpr std::string_view kErrorAdapter = R"sv(  lane_adapter #(
 inline constexpr std::string_view kInputErrorAdapter = R"sv(  lane_adapter #(
       .IN_LANES($IN_LANES$),
       .OUT_LANES($LANES$),
-      .BANKS_LOG2($INPUT_BANKS$),
+$CHANNEL_BITS$      .BANKS_LOG2($INPUT_BANKS$),
       .ADDRESS_BITS($INPUT_PIXEL_BITS$)
   ) $p$input_error_adapter (
       .clock(ap_clk),
       .clear,
-      .channels(16'd$HELD$),
+      .channels($CHANNEL_WIDTH$'d$HELD$),
       .height(16'($P$HEIGHT)),
       .width(16'd$WIDTH$),
       .first_block_rows(16'd1),

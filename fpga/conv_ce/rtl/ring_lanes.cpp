@@ -48,7 +48,7 @@ Shape streamed_input(const Graph& graph) {
   const bool flat = std::ranges::all_of(graph.nodes(), [](const Node& node) {
     return std::holds_alternative<Flatten>(node.layer.operation) || std::ranges::find(node.inputs, kNetworkInput) == node.inputs.end();
   });
-  return flat ? Shape{input.elements(), 1, 1} : input;
+  return flat && input.elements() <= kMostChannels ? Shape{input.elements(), 1, 1} : input;
 }
 
 ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels) {

@@ -35,7 +35,8 @@ std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node
 bool reads_network_input(const Graph& graph, const Node& node);
 
 // The network's input as streams carry it. Where nobody reads it but flattenings the host sends it flattened, so that a dense layer's
-// engine has as many multipliers as its period asks for, rather than one for every pixel at least.
+// engine has as many multipliers as its period asks for, rather than one for every pixel at least; but for more elements than channels are
+// counted.
 Shape streamed_input(const Graph& graph);
 
 // What a shard holds of channels [begin, end) of a map of `channels`; of a dense layer the range counts elements of the flattened map,
@@ -45,8 +46,9 @@ ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_c
 // A kernel that stands in one place, over the whole map, has a multiplier for every pixel. A map of more than so many, or one that is not
 // square, is taken flat instead: beat by beat as it comes, as channels of a single pixel, lanes beyond the last channel among them.
 inline constexpr int64_t kMostPixelsAtOnce = 64;
-// Channels are counted in so many bits.
-inline constexpr int64_t kMostFlatChannels = (int64_t{1} << 16) - 1;
+// Channels are counted in sixteen bits, and those of a map that is taken flat in as many as they take, up to so many.
+inline constexpr int64_t kMostChannels = (int64_t{1} << 16) - 1;
+inline constexpr int64_t kMostFlatChannels = (int64_t{1} << 20) - 1;
 bool takes_map_flat(const ConvolutionShape& whole);
 
 // What a shard holds of a layer.

@@ -6,12 +6,13 @@
 module adapter_walk #(
     parameter int LANES = 4,
     parameter int BANKS_LOG2 = 3,
-    parameter int ADDRESS_BITS = 6
+    parameter int ADDRESS_BITS = 6,
+    parameter int CHANNEL_BITS = 16
 ) (
     input logic clock,
     input logic clear,
 
-    input logic [15:0] channels,
+    input logic [CHANNEL_BITS-1:0] channels,
     input logic [15:0] height,
     input logic [15:0] width,
     input logic [15:0] first_block_rows,
@@ -19,7 +20,7 @@ module adapter_walk #(
 
     input  logic                    advance,
     output logic [            15:0] block,
-    output logic [            15:0] channel,  // of the block: the beat's first
+    output logic [CHANNEL_BITS-1:0] channel,  // of the block: the beat's first
     output logic [            15:0] slot,
     output logic [  BANKS_LOG2-1:0] offset,   // of that channel in its slot
     output logic [ADDRESS_BITS-1:0] pixel,
@@ -36,9 +37,9 @@ module adapter_walk #(
   assign last_block = rows_here == rows_left;
   assign last_column = column == width - 16'd1;
   assign ends_group = last_column && row_in_block == rows_here - 16'd1;
-  assign last_group = channels - channel <= 16'(LANES);
+  assign last_group = channels - channel <= CHANNEL_BITS'(LANES);
   assign ends_block = ends_group && last_group;
-  assign lanes_here = last_group ? channels - channel : 16'(LANES);
+  assign lanes_here = last_group ? 16'(channels - channel) : 16'(LANES);
   assign next_offset = 16'(offset) + lanes_here;
 
   always_ff @(posedge clock) begin
@@ -62,7 +63,7 @@ module adapter_walk #(
         offset <= '0;
         slot <= slot + ((next_offset > 16'(1 << BANKS_LOG2)) ? 16'd2 : 16'd1);
       end else if (ends_group) begin
-        channel <= channel + 16'(LANES);
+        channel <= channel + CHANNEL_BITS'(LANES);
         offset <= BANKS_LOG2'(next_offset);
         if (next_offset >= 16'(1 << BANKS_LOG2)) slot <= slot + 16'd1;
       end

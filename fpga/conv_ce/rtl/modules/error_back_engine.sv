@@ -17,6 +17,7 @@ module error_back_engine #(
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
     parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
+    parameter int CHANNEL_BITS = 16,            // of what counts input channels and groups of them
     parameter int KERNELS_PER_WORD = 4,
     parameter int ROW_BANKS_LOG2 = 2,     // at least KERNEL / STRIDE rounded up, and one
     parameter int COLUMN_BANKS_LOG2 = 2,  // at least KERNEL / STRIDE rounded up
@@ -39,7 +40,7 @@ module error_back_engine #(
     input logic [15:0] first_step,                               // pad / STRIDE
     input logic [15:0] first_phase,                              // pad mod STRIDE
     input logic [15:0] last_phase,                               // (height - 1 + pad) mod STRIDE
-    input logic [15:0] input_groups,
+    input logic [CHANNEL_BITS-1:0] input_groups,
     input logic [15:0] output_groups,
     input logic [15:0] first_block_rows,                         // of the incoming errors
     input logic [15:0] block_rows,
@@ -96,13 +97,15 @@ module error_back_engine #(
 
   // --- Which step comes next, and whether it can be taken.
   logic issue, row_ready, kernels_ready, room;
-  logic [15:0] sample_first_row, top, left, row, column, outer;
+  logic [15:0] sample_first_row, top, left, row, column;
+  logic [CHANNEL_BITS-1:0] outer;
   logic [LINE_ADDRESS_BITS-1:0] inner_address, columns_per_bank;
   logic first_inner, last_inner, first_column, last_column, last_sweep_of_row, last_row;
   assign columns_per_bank = LINE_ADDRESS_BITS'((out_width + 16'((1 << COLUMN_BANKS_LOG2) - 1)) >> COLUMN_BANKS_LOG2);
   sweep_sequencer #(
       .WINDOW_ROWS (SPAN),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) sequencer (
       .clock,
       .clear,
@@ -110,8 +113,8 @@ module error_back_engine #(
       .rows(step_rows),
       .columns(step_columns),
       .outer_groups(input_groups),
-      .class_groups(input_groups / 16'(CHANNEL_GROUPS)),
-      .inner_groups(output_groups / 16'(CHANNEL_GROUPS)),
+      .class_groups(input_groups / CHANNEL_BITS'(CHANNEL_GROUPS)),
+      .inner_groups(CHANNEL_BITS'(output_groups) / CHANNEL_BITS'(CHANNEL_GROUPS)),
       .stride(16'd1),
       .first_top(first_step - 16'(SPAN - 1)),
       .first_left(first_step - 16'(SPAN - 1)),
@@ -167,13 +170,14 @@ module error_back_engine #(
   logic [15:0] load_index;
   weight_loader #(
       .LOAD_WORDS  (LOAD_WORDS),
-      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
+      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) loader (
       .clock,
       .clear,
-      .inner_sweeps(output_groups / 16'(CHANNEL_GROUPS)),
+      .inner_sweeps(CHANNEL_BITS'(output_groups) / CHANNEL_BITS'(CHANNEL_GROUPS)),
       .outer_sweeps(input_groups),
-      .class_sweeps(input_groups / 16'(CHANNEL_GROUPS)),
+      .class_sweeps(input_groups / CHANNEL_BITS'(CHANNEL_GROUPS)),
       .inner_step(output_group_step),
       .outer_step(PARAMETER_ADDRESS_BITS'(LOAD_WORDS)),
       .take(issue && first_column),

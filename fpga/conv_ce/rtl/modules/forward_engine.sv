@@ -18,6 +18,7 @@ module forward_engine #(
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
     parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
+    parameter int CHANNEL_BITS = 16,            // of what counts input channels and groups of them
     parameter int KERNELS_PER_WORD = 4,         // of the parameter memory
     parameter int ROW_BANKS_LOG2 = 2,           // at least KERNEL + STRIDE rows
     parameter int COLUMN_BANKS_LOG2 = 2,        // at least KERNEL columns
@@ -37,7 +38,7 @@ module forward_engine #(
     input logic [15:0] out_height,
     input logic [15:0] out_width,
     input logic [15:0] pad,
-    input logic [15:0] input_groups,
+    input logic [CHANNEL_BITS-1:0] input_groups,
     input logic [15:0] output_groups,
     input logic [15:0] first_block_rows,
     input logic [15:0] block_rows,
@@ -81,7 +82,8 @@ module forward_engine #(
   row_writer #(
       .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
       .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) writer (
       .clock,
       .clear,
@@ -102,7 +104,8 @@ module forward_engine #(
 
   // --- Which step comes next, and whether it can be taken.
   logic issue, row_ready, kernels_ready, partial_ready, room_ready;
-  logic [15:0] sample_first_row, top, left, row, column, outer;
+  logic [15:0] sample_first_row, top, left, row, column;
+  logic [CHANNEL_BITS-1:0] outer;
   logic [LINE_ADDRESS_BITS-1:0] inner_address;
   logic first_inner, last_inner, first_column, last_column, last_sweep_of_row, last_row;
   logic [LINE_ADDRESS_BITS-1:0] columns_per_bank;
@@ -110,16 +113,17 @@ module forward_engine #(
 
   sweep_sequencer #(
       .WINDOW_ROWS (KERNEL),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) sequencer (
       .clock,
       .clear,
       .height,
       .rows(out_height),
       .columns(out_width),
-      .outer_groups(output_groups),
-      .class_groups(output_groups / 16'(CHANNEL_GROUPS)),
-      .inner_groups(input_groups / 16'(CHANNEL_GROUPS)),
+      .outer_groups(CHANNEL_BITS'(output_groups)),
+      .class_groups(CHANNEL_BITS'(output_groups) / CHANNEL_BITS'(CHANNEL_GROUPS)),
+      .inner_groups(input_groups / CHANNEL_BITS'(CHANNEL_GROUPS)),
       .stride(16'(STRIDE)),
       .first_top(16'd0 - pad),
       .first_left(16'd0 - pad),
@@ -177,13 +181,14 @@ module forward_engine #(
   logic [15:0] load_index;
   weight_loader #(
       .LOAD_WORDS  (LOAD_WORDS),
-      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
+      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) loader (
       .clock,
       .clear,
-      .inner_sweeps(input_groups / 16'(CHANNEL_GROUPS)),
-      .outer_sweeps(output_groups),
-      .class_sweeps(output_groups),
+      .inner_sweeps(input_groups / CHANNEL_BITS'(CHANNEL_GROUPS)),
+      .outer_sweeps(CHANNEL_BITS'(output_groups)),
+      .class_sweeps(CHANNEL_BITS'(output_groups)),
       .inner_step(PARAMETER_ADDRESS_BITS'(LOAD_WORDS)),
       .outer_step(output_group_step),
       .take(issue && first_column),

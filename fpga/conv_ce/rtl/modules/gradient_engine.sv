@@ -17,6 +17,7 @@ module gradient_engine #(
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
     parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
+    parameter int CHANNEL_BITS = 16,            // of what counts input channels and groups of them
     parameter int KERNELS_PER_WORD = 4,
     parameter int ROW_BANKS_LOG2 = 2,       // of activations: at least KERNEL + STRIDE rows
     parameter int COLUMN_BANKS_LOG2 = 2,
@@ -36,7 +37,7 @@ module gradient_engine #(
     input logic [15:0] out_height,
     input logic [15:0] out_width,
     input logic [15:0] pad,
-    input logic [15:0] input_groups,
+    input logic [CHANNEL_BITS-1:0] input_groups,
     input logic [15:0] output_groups,
     input logic [15:0] first_block_rows,        // of the activations
     input logic [15:0] block_rows,
@@ -82,7 +83,8 @@ module gradient_engine #(
   row_writer #(
       .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
       .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) writer (
       .clock,
       .clear,
@@ -102,22 +104,24 @@ module gradient_engine #(
   );
 
   logic issue, row_ready;
-  logic [15:0] sample_first_row, top, left, row, column, outer;
+  logic [15:0] sample_first_row, top, left, row, column;
+  logic [CHANNEL_BITS-1:0] outer;
   logic [LINE_ADDRESS_BITS-1:0] inner_address, columns_per_bank;
   logic first_inner, last_inner, first_column, last_column, last_sweep_of_row, last_row;
   assign columns_per_bank = LINE_ADDRESS_BITS'((width + 16'((1 << COLUMN_BANKS_LOG2) - 1)) >> COLUMN_BANKS_LOG2);
   sweep_sequencer #(
       .WINDOW_ROWS (KERNEL),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) sequencer (
       .clock,
       .clear,
       .height,
       .rows(out_height),
       .columns(out_width),
-      .outer_groups(output_groups),
-      .class_groups(output_groups / 16'(CHANNEL_GROUPS)),
-      .inner_groups(input_groups / 16'(CHANNEL_GROUPS)),
+      .outer_groups(CHANNEL_BITS'(output_groups)),
+      .class_groups(CHANNEL_BITS'(output_groups) / CHANNEL_BITS'(CHANNEL_GROUPS)),
+      .inner_groups(input_groups / CHANNEL_BITS'(CHANNEL_GROUPS)),
       .stride(16'(STRIDE)),
       .first_top(16'd0 - pad),
       .first_left(16'd0 - pad),

@@ -10,12 +10,13 @@ module lane_adapter #(
     parameter int OUT_LANES = 6,
     parameter int BANKS_LOG2 = 3,    // at least one, and as many channels as the wider stream has lanes
     parameter int ADDRESS_BITS = 6,  // of the pixels of a block's rows
+    parameter int CHANNEL_BITS = 16,
     parameter int ELEMENT_BITS = 16
 ) (
     input logic clock,
     input logic clear,
 
-    input logic [15:0] channels,
+    input logic [CHANNEL_BITS-1:0] channels,
     input logic [15:0] height,
     input logic [15:0] width,
     input logic [15:0] first_block_rows,
@@ -34,13 +35,15 @@ module lane_adapter #(
 
   // --- Where the next beat in goes: `channel` is its first, in `slot` at `offset`.
   logic write, write_ends_group, write_ends_block;
-  logic [15:0] write_block, write_channel, write_slot;
+  logic [15:0] write_block, write_slot;
+  logic [CHANNEL_BITS-1:0] write_channel;
   logic [BANKS_LOG2-1:0] write_offset;
   logic [ADDRESS_BITS-1:0] write_pixel;
   adapter_walk #(
       .LANES(IN_LANES),
       .BANKS_LOG2(BANKS_LOG2),
-      .ADDRESS_BITS(ADDRESS_BITS)
+      .ADDRESS_BITS(ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) writer (
       .clock,
       .clear,
@@ -61,13 +64,15 @@ module lane_adapter #(
 
   // --- The next beat out.
   logic step, read, read_ends_group, read_ends_block;
-  logic [15:0] read_block, read_channel, read_slot;
+  logic [15:0] read_block, read_slot;
+  logic [CHANNEL_BITS-1:0] read_channel;
   logic [BANKS_LOG2-1:0] read_offset;
   logic [ADDRESS_BITS-1:0] read_pixel;
   adapter_walk #(
       .LANES(OUT_LANES),
       .BANKS_LOG2(BANKS_LOG2),
-      .ADDRESS_BITS(ADDRESS_BITS)
+      .ADDRESS_BITS(ADDRESS_BITS),
+      .CHANNEL_BITS(CHANNEL_BITS)
   ) reader (
       .clock,
       .clear,
@@ -87,12 +92,13 @@ module lane_adapter #(
   );
 
   // A beat may reach into the slot behind its own; of the block that is being written, whole groups can be read.
-  logic [15:0] slots_ahead, last_wanted, channels_left;
+  logic [15:0] slots_ahead;
+  logic [CHANNEL_BITS-1:0] last_wanted, channels_left;
   assign slots_ahead = write_slot + 16'd1 - read_slot;
   assign in_tready = !clear && slots_ahead < 16'd4;
   assign write = in_tvalid && in_tready;
   assign channels_left = channels - read_channel;
-  assign last_wanted = (channels_left < 16'(OUT_LANES)) ? channels : read_channel + 16'(OUT_LANES);
+  assign last_wanted = (channels_left < CHANNEL_BITS'(OUT_LANES)) ? channels : read_channel + CHANNEL_BITS'(OUT_LANES);
   assign read = step && !clear && (read_block != write_block || last_wanted <= write_channel);
 
   // --- The banks. Of a beat that reaches into the next slot the banks before its offset are there.
@@ -105,7 +111,7 @@ module lane_adapter #(
     logic [1:0] in_slot, out_slot;
     logic in_beat;
     assign lane = BANKS_LOG2'(bank) - write_offset;
-    assign in_beat = 16'(lane) < 16'(IN_LANES) && write_channel + 16'(lane) < channels;
+    assign in_beat = 16'(lane) < 16'(IN_LANES) && write_channel + CHANNEL_BITS'(lane) < channels;
     assign in_slot = write_slot[1:0] + 2'(16'(bank) < 16'(write_offset));
     assign out_slot = read_slot[1:0] + 2'(16'(bank) < 16'(read_offset));
     always_ff @(posedge clock) begin
@@ -117,7 +123,7 @@ module lane_adapter #(
 
   logic arrives;
   logic [BANKS_LOG2-1:0] offset_read;
-  logic [15:0] left_read;
+  logic [CHANNEL_BITS-1:0] left_read;
   always_ff @(posedge clock) begin
     arrives <= read && !clear;
     offset_read <= read_offset;
@@ -127,7 +133,7 @@ module lane_adapter #(
   for (genvar out_lane = 0; out_lane < OUT_LANES; out_lane++) begin : g_lane
     logic [BANKS_LOG2-1:0] bank;
     assign bank = offset_read + BANKS_LOG2'(out_lane);
-    assign beat[out_lane*ELEMENT_BITS+:ELEMENT_BITS] = (16'(out_lane) < left_read) ? bank_words[bank*ELEMENT_BITS+:ELEMENT_BITS] : '0;
+    assign beat[out_lane*ELEMENT_BITS+:ELEMENT_BITS] = (CHANNEL_BITS'(out_lane) < left_read) ? bank_words[bank*ELEMENT_BITS+:ELEMENT_BITS] : '0;
   end
 
   // --- Out through a FIFO with room for what is on its way.

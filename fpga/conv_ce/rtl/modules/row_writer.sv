@@ -8,14 +8,15 @@
 module row_writer #(
     parameter int ROW_BANKS_LOG2 = 2,
     parameter int COLUMN_BANKS_LOG2 = 2,
-    parameter int ADDRESS_BITS = 6
+    parameter int ADDRESS_BITS = 6,
+    parameter int CHANNEL_BITS = 16  // of the groups
 ) (
     input logic clock,
     input logic clear,
 
     input logic [15:0] height,
     input logic [15:0] width,
-    input logic [15:0] groups,
+    input logic [CHANNEL_BITS-1:0] groups,
     input logic [15:0] first_block_rows,
     input logic [15:0] block_rows,
 
@@ -30,7 +31,8 @@ module row_writer #(
     output logic [COLUMN_BANKS_LOG2-1:0] write_column,
     output logic [     ADDRESS_BITS-1:0] write_address
 );
-  logic [15:0] column, row_in_block, group, row;  // `row`: of the sample, where the block begins
+  logic [CHANNEL_BITS-1:0] group;
+  logic [15:0] column, row_in_block, row;  // `row`: of the sample, where the block begins
   logic [ADDRESS_BITS-1:0] group_address;
   logic [15:0] rows_left, rows_wanted, rows_here;
   logic [ADDRESS_BITS-1:0] columns_per_bank;
@@ -43,7 +45,7 @@ module row_writer #(
 
   assign last_column = column == width - 16'd1;
   assign last_row = row_in_block == rows_here - 16'd1;
-  assign last_group = group == groups - 16'd1;
+  assign last_group = group == groups - CHANNEL_BITS'(1);
   assign last_block = rows_here == rows_left;
 
   // A block starts when banks for all of its rows are free. Rows at a sample's end that no window reaches are released
@@ -70,7 +72,7 @@ module row_writer #(
       if (last_column) begin
         row_in_block <= last_row ? '0 : row_in_block + 16'd1;
         if (last_row) begin
-          group <= last_group ? '0 : group + 16'd1;
+          group <= last_group ? '0 : group + CHANNEL_BITS'(1);
           group_address <= last_group ? '0 : group_address + columns_per_bank;
           if (last_group) begin
             rows_written <= rows_written + rows_here;

@@ -9,7 +9,8 @@
 module sweep_sequencer #(
     parameter int WINDOW_ROWS = 3,
     parameter int ADDRESS_BITS = 6,
-    parameter int COLUMN_STRIDE = 0  // 0: as that of rows
+    parameter int COLUMN_STRIDE = 0,  // 0: as that of rows
+    parameter int CHANNEL_BITS = 16   // of the groups
 ) (
     input logic clock,
     input logic clear,
@@ -17,9 +18,9 @@ module sweep_sequencer #(
     input logic [            15:0] height,         // of the feature map the window moves on
     input logic [            15:0] rows,           // steps of the window
     input logic [            15:0] columns,
-    input logic [            15:0] outer_groups,
-    input logic [            15:0] class_groups,
-    input logic [            15:0] inner_groups,
+    input logic [CHANNEL_BITS-1:0] outer_groups,
+    input logic [CHANNEL_BITS-1:0] class_groups,
+    input logic [CHANNEL_BITS-1:0] inner_groups,
     input logic [            15:0] stride,
     input logic [            15:0] first_top,      // signed: where the first window begins
     input logic [            15:0] first_left,
@@ -35,7 +36,7 @@ module sweep_sequencer #(
     output logic [            15:0] left,
     output logic [            15:0] row,
     output logic [            15:0] column,
-    output logic [            15:0] outer,
+    output logic [CHANNEL_BITS-1:0] outer,
     output logic [ADDRESS_BITS-1:0] inner_address,
     output logic                    first_inner,
     output logic                    last_inner,
@@ -45,17 +46,18 @@ module sweep_sequencer #(
     output logic                    last_row
 );
   logic [ADDRESS_BITS-1:0] class_address, behind_inner;  // where the inner groups of this class begin, and end
-  logic [15:0] outer_of_class;
+  logic [CHANNEL_BITS-1:0] outer_of_class;
   logic last_of_class;
   assign behind_inner = inner_address + group_step;
-  assign last_of_class = outer_of_class == class_groups - 16'd1;
-  logic [15:0] inner, bottom, rows_needed, rows_behind;
+  assign last_of_class = outer_of_class == class_groups - CHANNEL_BITS'(1);
+  logic [CHANNEL_BITS-1:0] inner;
+  logic [15:0] bottom, rows_needed, rows_behind;
 
-  assign first_inner = inner == 16'd0;
-  assign last_inner = inner == inner_groups - 16'd1;
+  assign first_inner = inner == '0;
+  assign last_inner = inner == inner_groups - CHANNEL_BITS'(1);
   assign first_column = column == 16'd0;
   assign last_column = column == columns - 16'd1;
-  assign last_sweep_of_row = last_inner && outer == outer_groups - 16'd1;
+  assign last_sweep_of_row = last_inner && outer == outer_groups - CHANNEL_BITS'(1);
   assign last_row = row == rows - 16'd1;
 
   // Rows of this sample that the window reaches, and rows that it has left behind; both within the feature map.
@@ -81,11 +83,11 @@ module sweep_sequencer #(
       column <= last_column ? '0 : column + 16'd1;
       left <= last_column ? first_left : left + ((COLUMN_STRIDE == 0) ? stride : 16'(COLUMN_STRIDE));
       if (last_column) begin
-        inner <= last_inner ? '0 : inner + 16'd1;
+        inner <= last_inner ? '0 : inner + CHANNEL_BITS'(1);
         inner_address <= behind_inner;
         if (last_inner) begin
-          outer <= last_sweep_of_row ? '0 : outer + 16'd1;
-          outer_of_class <= last_of_class ? '0 : outer_of_class + 16'd1;
+          outer <= last_sweep_of_row ? '0 : outer + CHANNEL_BITS'(1);
+          outer_of_class <= last_of_class ? '0 : outer_of_class + CHANNEL_BITS'(1);
           inner_address <= last_sweep_of_row ? '0 : last_of_class ? behind_inner : class_address;
           if (last_of_class) class_address <= last_sweep_of_row ? '0 : behind_inner;
         end

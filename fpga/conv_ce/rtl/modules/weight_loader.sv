@@ -9,14 +9,15 @@
 // A sweep thus lasts LOAD_WORDS + 1 cycles at least.
 module weight_loader #(
     parameter int LOAD_WORDS = 1,
-    parameter int ADDRESS_BITS = 10
+    parameter int ADDRESS_BITS = 10,
+    parameter int CHANNEL_BITS = 16  // of the sweeps
 ) (
     input logic clock,
     input logic clear,
 
-    input logic [            15:0] inner_sweeps,
-    input logic [            15:0] outer_sweeps,
-    input logic [            15:0] class_sweeps,
+    input logic [CHANNEL_BITS-1:0] inner_sweeps,
+    input logic [CHANNEL_BITS-1:0] outer_sweeps,
+    input logic [CHANNEL_BITS-1:0] class_sweeps,
     input logic [ADDRESS_BITS-1:0] inner_step,
     input logic [ADDRESS_BITS-1:0] outer_step,
 
@@ -29,17 +30,18 @@ module weight_loader #(
     output logic                    load_enable,  // the word asked for before arrives
     output logic [            15:0] load_index    // which of the sweep's words it is
 );
-  logic [15:0] inner, outer, index;
+  logic [CHANNEL_BITS-1:0] inner, outer;
+  logic [15:0] index;
   logic [ADDRESS_BITS-1:0] sweep_address, outer_address, next_outer_address;
-  logic [15:0] outer_of_class;
+  logic [CHANNEL_BITS-1:0] outer_of_class;
   logic asks, last_inner, last_outer, last_of_class;
 
   assign asks = !clear && !kernels_ready && word_ready;
   assign read_enable = asks;
   assign read_address = sweep_address + ADDRESS_BITS'(index);
-  assign last_inner = inner == inner_sweeps - 16'd1;
-  assign last_outer = outer == outer_sweeps - 16'd1;
-  assign last_of_class = outer_of_class == class_sweeps - 16'd1;
+  assign last_inner = inner == inner_sweeps - CHANNEL_BITS'(1);
+  assign last_outer = outer == outer_sweeps - CHANNEL_BITS'(1);
+  assign last_of_class = outer_of_class == class_sweeps - CHANNEL_BITS'(1);
   assign next_outer_address = last_outer ? '0 : (last_of_class ? sweep_address : outer_address) + outer_step;
 
   always_ff @(posedge clock) begin
@@ -58,11 +60,11 @@ module weight_loader #(
       if (index == 16'(LOAD_WORDS - 1)) begin
         index <= '0;
         kernels_ready <= 1'b1;
-        inner <= last_inner ? '0 : inner + 16'd1;
+        inner <= last_inner ? '0 : inner + CHANNEL_BITS'(1);
         sweep_address <= last_inner ? next_outer_address : sweep_address + inner_step;
         if (last_inner) begin
-          outer <= last_outer ? '0 : outer + 16'd1;
-          outer_of_class <= last_of_class ? '0 : outer_of_class + 16'd1;
+          outer <= last_outer ? '0 : outer + CHANNEL_BITS'(1);
+          outer_of_class <= last_of_class ? '0 : outer_of_class + CHANNEL_BITS'(1);
           outer_address <= next_outer_address;
         end
       end

@@ -1,4 +1,5 @@
 // Dense layers over maps that are taken flat: which maps those are, and that the flat engine makes what the layer makes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,8 +47,8 @@ TEST(FlatMaps, AreThoseThatAreLargeOrNotSquare) {
   EXPECT_FALSE(takes_map_flat(over(512, 8, 8)));
   EXPECT_TRUE(takes_map_flat(over(512, 9, 9)));
   EXPECT_TRUE(takes_map_flat(over(12, 4, 5)));
-  EXPECT_TRUE(takes_map_flat(over(63, 32, 31))) << "64 channels of 992 pixels";
-  EXPECT_FALSE(takes_map_flat(over(63, 32, 32))) << "64 channels of 1,024 pixels are one more than are counted";
+  EXPECT_TRUE(takes_map_flat(over(63, 128, 127))) << "64 channels of 16,256 pixels";
+  EXPECT_FALSE(takes_map_flat(over(63, 128, 128))) << "64 channels of 16,384 pixels are one more than are counted";
   ConvolutionShape moving = over(3, 12, 12);
   moving.kernel_h = moving.kernel_w = 11;
   EXPECT_FALSE(takes_map_flat(moving));
@@ -57,15 +58,25 @@ TEST(FlatMaps, AreThoseThatAreLargeOrNotSquare) {
 }
 
 TEST(FlatMaps, WithMoreElementsThanAreCountedAreRefused) {
+  const auto refused = [](const Graph& graph, const std::string& reason) {
+    expect_error(ErrorCode::kUnavailable, "layer fc: " + reason, [&] { buildable_shape(graph, graph.node(graph.index_of("fc"))); });
+  };
+  for (const int64_t width : {128, 129})
+    refused(Graph(dense_over(64, 128, width, 4)),
+            fmt::format("it has 64 x 128 x {} inputs, which with the channels in sixteens are more than the 1048575 that an engine counts "
+                        "(pool the map before it, or give that fewer channels)",
+                        width));
+  refused(Graph(dense_over(4, 9, 9, 70'000)), "it has 70000 outputs, more than the 65535 that an engine counts");
+}
+
+// An image with more elements than channels are counted is a map that is taken flat.
+TEST(FlatMaps, MayBeTheNetworksInput) {
   ModelBuilder image("image", {3, 224, 224});
   image.flatten("flat");
   image.dense("fc", 2);
-  const Graph flattened(image.finish());
-  expect_error(ErrorCode::kUnavailable, "layer fc: it has more than 65535 input channels",
-               [&] { buildable_shape(flattened, flattened.node(flattened.index_of("fc"))); });
-  const Graph oblong(dense_over(64, 33, 32, 4));
-  expect_error(ErrorCode::kUnavailable, "layer fc: the map before it is not square, and has more than 65535 elements",
-               [&] { buildable_shape(oblong, oblong.node(oblong.index_of("fc"))); });
+  const Graph graph(image.finish());
+  EXPECT_EQ(streamed_input(graph), (Shape{3, 224, 224}));
+  EXPECT_TRUE(takes_map_flat(buildable_shape(graph, graph.node(graph.index_of("fc")))));
 }
 
 TEST(FlatMaps, HoldWholeBeats) {
@@ -130,6 +141,15 @@ TEST_F(FlatMapsOfDevices, PassUnderIcarus) {
 }
 
 TEST_F(FlatMapsOfDevicesLong, LargerOnesPassUnderIcarus) { pass_under_icarus(Graph(dense_over(6, 9, 9, 7)), {{1, 300, 0}}); }
+
+// Inputs that seventeen bits count.
+TEST_F(FlatMapsOfDevices, OfMoreInputsThanSixteenBitsCountAreClean) {
+  const Graph graph(dense_over(4, 160, 160, 2));
+  are_clean(graph, {{1, 0, 0}, {2, 0, 0}}, {}, some_weights, {.first = 1, .end = 2});
+  const std::string top = read_text(folder_.path() / "1/rtl/millrace_device_1.sv");
+  EXPECT_EQ(top.find("16'd102400"), std::string::npos);
+  EXPECT_NE(top.find(".CHANNEL_BITS(17)"), std::string::npos);
+}
 
 TEST_F(FlatMapsOfDevicesLong, AreCleanWithoutWaivers) { are_clean(Graph(dense_over(6, 5, 4, 7)), {{1, 47, 0}}); }
 
