@@ -36,9 +36,10 @@ template <int kVector, size_t M, size_t N, bool kTransposed>
 inline void multiply_tile(const Stretch& stretch, int64_t row, int64_t column) {
   using Vector = typename VectorOf<kVector>::Type;
   const BlockedProduct& p = *stretch.product;
-  float* const c = p.c + column * p.c_block + row * kVector;
-  const int64_t c_block = p.c_block, begin = stretch.begin, end = stretch.end;
-  const auto place = [=](size_t at) { return c + static_cast<int64_t>(at % N) * c_block + static_cast<int64_t>(at / N) * kVector; };
+  const int64_t c_block = p.c_block, c_row = p.c_row;
+  float* const c = p.c + column * c_block + row * c_row;
+  const int64_t begin = stretch.begin, end = stretch.end;
+  const auto place = [=](size_t at) { return c + static_cast<int64_t>(at % N) * c_block + static_cast<int64_t>(at / N) * c_row; };
   Vector sums[M * N];
   for_constants<M * N>([&](auto at) { sums[at()] = Vector{}; });
   if (stretch.adds) for_constants<M * N>([&](auto at) { load(place(at()), sums[at()]); });
@@ -92,10 +93,8 @@ inline void multiply_columns(const Stretch& stretch) {
 
 template <int kVector>
 void multiply(const BlockedProduct& product) {
-  // Three blocks of b of so many rows stay in the first level of cache while the rows of a pass.
-  constexpr int64_t kStretch = 256;
-  for (int64_t begin = 0; begin < product.depth; begin += kStretch) {
-    const Stretch stretch{&product, begin, std::min(begin + kStretch, product.depth), product.adds || begin > 0};
+  for (int64_t begin = 0; begin < product.depth; begin += kNearDepth) {
+    const Stretch stretch{&product, begin, std::min(begin + kNearDepth, product.depth), product.adds || begin > 0};
     if (product.transposed)
       multiply_columns<kVector, true>(stretch);
     else

@@ -272,10 +272,15 @@ inline void multiply_rows(const Product& product, int64_t row, int64_t panel, in
   if constexpr (N > 1) multiply_rows<kVector, M, (N > 3 ? N / 2 : N - 1)>(product, row, panel, end);
 }
 
+struct RowRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+
 // For many rows: a stretch of a few panels stays in the cache while all rows pass. Sums to which something else is to be
 // added cannot wait in c, so they are made in one go.
 template <int kVector, size_t M, size_t N>
-inline void multiply_block(const Product& whole, int64_t rows, PanelRange panels) {
+inline void multiply_block(const Product& whole, RowRange rows, PanelRange panels) {
   constexpr int64_t kStretch = 512;
   constexpr auto kRows = static_cast<int64_t>(M), kPanels = static_cast<int64_t>(N);
   const int64_t stretch = whole.into == Into::kAdd ? whole.end : kStretch;
@@ -284,7 +289,7 @@ inline void multiply_block(const Product& whole, int64_t rows, PanelRange panels
     product.begin = begin;
     product.end = std::min(begin + stretch, whole.end);
     for (int64_t panel = panels.begin; panel < panels.end; panel += kPanels)
-      for (int64_t row = 0; row + kRows <= rows; row += kRows)
+      for (int64_t row = rows.begin; row + kRows <= rows.end; row += kRows)
         multiply_rows<kVector, M, N>(product, row, panel, std::min(panel + kPanels, panels.end));
   }
 }
@@ -329,16 +334,28 @@ struct NarrowTiles {
 // So many panels at a time that those which all rows have passed are still near when the rows that are left pass: the weights come from
 // afar once.
 template <typename Tiles>
-inline void multiply_all(const Product& product, int64_t rows, PanelRange panels) {
+inline void multiply_near(const Product& product, RowRange rows, PanelRange panels) {
   constexpr int64_t kNear = int64_t{1} << 20;  // bytes
   constexpr auto kPanels = static_cast<int64_t>(Tiles::kPanels);
   const int64_t groups = kNear / (kPanels * product.w->depth() * product.w->lanes() * static_cast<int64_t>(sizeof(float)));
-  const int64_t left = Tiles::left(rows);
-  const int64_t together = rows > left && left > 0 ? kPanels * std::max<int64_t>(1, groups) : panels.end - panels.begin;
+  const int64_t left = Tiles::left(rows.size());
+  const int64_t together = rows.size() > left && left > 0 ? kPanels * std::max<int64_t>(1, groups) : panels.end - panels.begin;
   for (int64_t panel = panels.begin; panel < panels.end; panel += together) {
     const PanelRange some{panel, std::min(panel + together, panels.end)};
-    multiply_block<Tiles::kVector, Tiles::kRows, Tiles::kPanels>(product, rows - left, some);
-    Tiles::multiply(product, rows - left, left, some);
+    multiply_block<Tiles::kVector, Tiles::kRows, Tiles::kPanels>(product, {rows.begin, rows.end - left}, some);
+    Tiles::multiply(product, rows.end - left, left, some);
+  }
+}
+
+// Few rows at a time: they stay near while all panels pass, and what is written of each goes on where it ended. All rows at once would
+// write a few numbers of each, and come back to it with the next panels.
+template <typename Tiles>
+inline void multiply_all(const Product& product, int64_t rows, PanelRange panels) {
+  constexpr int64_t kTogether = 64;
+  for (RowRange some; some.end < rows; some.begin = some.end) {
+    // None are left for a round of their own.
+    some.end = rows - some.begin < 2 * kTogether ? rows : some.begin + kTogether;
+    multiply_near<Tiles>(product, some, panels);
   }
 }
 

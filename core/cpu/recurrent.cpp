@@ -1,13 +1,14 @@
 // Recurrent layers: the input's product for all steps at once, the steps one after the other (recurrent_steps.h), and as
-// gradients one product over all steps of all samples. Weights are packed once per update.
+// gradients one product over all steps of all samples (gradient_product.h). Weights are packed once per update.
 //
 // What does not wait for the step before is made for whole chunks of time; as every sum is made by itself, in one order
 // (packed_product.h), results do not depend on the chunks. Gradients are made for the whole sequence.
 #include <algorithm>
+#include <array>
 
 #include "core/base/index.h"
+#include "core/cpu/gradient_product.h"
 #include "core/cpu/kernel.h"
-#include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/recurrent_steps.h"
 #include "core/cpu/vector_math.h"
@@ -24,6 +25,8 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
       : CpuKernel(engine, spec),
         s_(spec, operation),
         plan_(s_),
+        gradient_product_(engine->vector_length, std::max(s_.gates * s_.hidden, s_.features),
+                          std::max((s_.multiplies_input ? s_.inputs : 0) + s_.features, s_.hidden)),
         valid_(to_size(s_.samples)),
         needs_input_error_(spec.input_error_needed && s_.multiplies_input) {
     const int64_t lanes = engine->vector_length;
@@ -36,6 +39,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
     }
     ScratchPlan scratch;
     inputs_in_time_ = scratch.add(to_size(s_.steps * s_.samples * s_.inputs) * sizeof(float));
+    packed_ = scratch.add(gradient_product_.scratch_bytes());
     reserve(scratch);
   }
 
@@ -244,32 +248,42 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   }
 
   void gradients(const GradientArguments& arguments, int64_t d, const StepLoop& loop) const {
+    using Side = GradientProduct::Side;
+    using Right = GradientProduct::Right;
     const auto gradient = [&](size_t index) { return own(arguments.gradients[index]).data(); };
     const bool adds = arguments.adds;
+    const auto multiply = [&](const Side& left, std::span<const Right> rights) {
+      gradient_product_.run(threads(), left, rows(), rights, adds, scratch<float>(packed_));
+    };
     const float* const errors = loop.record(0);
-    const Matrix transposed{.data = errors, .stride = width(), .transposed = true};
-    if (s_.multiplies_input)
-      multiply_matrices(transposed, {.data = gather_inputs(own(arguments.inputs[0]).data()), .stride = s_.inputs}, sums(), s_.inputs,
-                        rows(), adds, gradient(s_.input_weight(d)), s_.inputs);
-    sum_columns(errors, sums(), adds, gradient(s_.input_bias(d)));
-
     const float* const states = loop.h_before(0);  // from there on each step's
     float* const hidden = gradient(s_.hidden_weight(d));
     float* const hidden_bias = gradient(s_.hidden_bias(d));
     const int64_t plain = s_.cell == CellKind::kGru ? 2 * s_.hidden : sums();
-    multiply_matrices(transposed, {.data = states, .stride = s_.features}, plain, s_.features, rows(), adds, hidden, s_.features);
+    const Right of_states{.from = {states, s_.features}, .columns = s_.features, .left = plain, .to = hidden, .stride = s_.features};
+    if (s_.multiplies_input) {
+      const Side x{gather_inputs(own(arguments.inputs[0]).data()), s_.inputs};
+      const Right of_inputs{.from = x, .columns = s_.inputs, .left = sums(), .to = gradient(s_.input_weight(d)), .stride = s_.inputs};
+      multiply({errors, width()}, std::array{of_inputs, of_states});
+    } else {
+      multiply({errors, width()}, std::array{of_states});
+    }
+    sum_columns(errors, sums(), adds, gradient(s_.input_bias(d)));
     sum_columns(errors, plain, adds, hidden_bias);
     if (s_.cell == CellKind::kGru) {
       const float* const candidate = errors + (s_.reset_after ? 3 : 2) * s_.hidden;
-      const Matrix factor =
-          s_.reset_after ? Matrix{.data = states, .stride = s_.hidden} : Matrix{.data = errors + 3 * s_.hidden, .stride = width()};
-      multiply_matrices({.data = candidate, .stride = width(), .transposed = true}, factor, s_.hidden, s_.hidden, rows(), adds,
-                        hidden + plain * s_.hidden, s_.hidden);
+      const Side factor = s_.reset_after ? Side{states, s_.hidden} : Side{errors + 3 * s_.hidden, width()};
+      multiply({candidate, width()},
+               std::array{
+                   Right{.from = factor, .columns = s_.hidden, .left = s_.hidden, .to = hidden + plain * s_.hidden, .stride = s_.hidden}});
       sum_columns(candidate, s_.hidden, adds, hidden_bias + plain);
     }
     if (s_.projects)
-      multiply_matrices({.data = loop.dp(0), .stride = s_.features, .transposed = true}, {.data = loop.m(0), .stride = s_.hidden},
-                        s_.features, s_.hidden, rows(), adds, gradient(s_.projection(d)), s_.hidden);
+      multiply({loop.dp(0), s_.features}, std::array{Right{.from = {loop.m(0), s_.hidden},
+                                                           .columns = s_.hidden,
+                                                           .left = s_.features,
+                                                           .to = gradient(s_.projection(d)),
+                                                           .stride = s_.hidden}});
   }
 
   // Over all steps of all samples, in their order.
@@ -286,10 +300,11 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   KeepPlan plan_;
   std::vector<StepWeights> steps_;  // by direction
   std::vector<PackedMatrix> input_, input_back_;
+  GradientProduct gradient_product_;
   std::vector<int64_t> valid_;  // steps by sample, of the call under way
   bool needs_input_error_;
-  bool halves_ = false;  // the weights of steps are rounded to bf16 for F and E
-  size_t inputs_in_time_ = 0;
+  bool halves_ = false;                     // the weights of steps are rounded to bf16 for F and E
+  size_t inputs_in_time_ = 0, packed_ = 0;  // scratch
 };
 
 }  // namespace

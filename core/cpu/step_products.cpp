@@ -1,8 +1,10 @@
 // The products of a recurrent layer with its inputs where another device makes its steps: the same product for every step of every sample,
 // of all steps at once or of a part in time. F and E multiply with the packed weight (packed_product.h), as the undivided layer does, so
-// a sum is the same bits however many steps are asked for; gradients are one product over all rows.
+// a sum is the same bits however many steps are asked for; gradients are one product over all rows (gradient_product.h).
+#include <array>
+
+#include "core/cpu/gradient_product.h"
 #include "core/cpu/kernel.h"
-#include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/packed_product.h"
 #include "core/device/sequence.h"
@@ -18,7 +20,11 @@ class StepProducts final : public CpuKernel {
         steps_(spec.output.height),
         inputs_(spec.inputs[0].channels),
         outputs_(spec.output.channels),
-        weight_(inputs_, {{outputs_, 0}}, engine->vector_length) {
+        weight_(inputs_, {{outputs_, 0}}, engine->vector_length),
+        gradient_(engine->vector_length, outputs_, inputs_) {
+    ScratchPlan plan;
+    packed_ = plan.add(gradient_.scratch_bytes());
+    reserve(plan);
     if (spec.input_error_needed) back_ = PackedMatrix(outputs_, {{inputs_, 0}}, engine->vector_length);
   }
 
@@ -50,9 +56,13 @@ class StepProducts final : public CpuKernel {
              arguments.adds[0] != 0);
   }
   void run_gradient(const GradientArguments& arguments) override {
-    multiply_matrices({.data = own(arguments.output_error).data(), .stride = outputs_, .transposed = true},
-                      {.data = own(arguments.inputs[0]).data(), .stride = inputs_}, outputs_, inputs_, samples() * steps_, arguments.adds,
-                      own(arguments.gradients[0]).data(), inputs_);
+    const GradientProduct::Right inputs{.from = {own(arguments.inputs[0]).data(), inputs_},
+                                        .columns = inputs_,
+                                        .left = outputs_,
+                                        .to = own(arguments.gradients[0]).data(),
+                                        .stride = inputs_};
+    gradient_.run(threads(), {own(arguments.output_error).data(), outputs_}, samples() * steps_, std::array{inputs}, arguments.adds,
+                  scratch<float>(packed_));
   }
 
  private:
@@ -71,6 +81,8 @@ class StepProducts final : public CpuKernel {
 
   int64_t steps_, inputs_, outputs_;
   PackedMatrix weight_, back_;
+  GradientProduct gradient_;
+  size_t packed_ = 0;  // scratch
 };
 
 }  // namespace

@@ -18,7 +18,6 @@ constexpr int64_t kComponents = kWindow * kWindow;
 // Between components, beyond their size: without it those of one tile would share a set of the cache.
 constexpr int64_t kSkew = 16;
 
-int64_t blocks_of(int64_t channels, int64_t lanes) { return (channels + lanes - 1) / lanes; }
 int64_t up_to(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
 // Floats of one component of a matrix of so many rows.
@@ -363,6 +362,7 @@ void Winograd::run(const Arguments& arguments, float* scratch) const {
                                .b_block = inputs * lanes,
                                .c = products + component * of_output,
                                .c_block = rows * lanes,
+                               .c_row = lanes,
                                .rows = up_to(count, rows_of_tile(lanes)),
                                .depth = inputs,
                                .columns = outputs});
@@ -415,6 +415,7 @@ void WinogradGradient::run(const float* x, const float* y_error, float* gradient
                                .b_block = rows * lanes,
                                .c = sums + component * of_weight,
                                .c_block = inputs * lanes,
+                               .c_row = lanes,
                                .rows = inputs,
                                .depth = count,
                                .columns = outputs,

@@ -246,6 +246,8 @@ TEST(CpuRecurrent, GivesTheSameBitsOnTwoThreads) {
     EXPECT_EQ(a.output, b.output);
     EXPECT_EQ(a.input_errors, b.input_errors);
     EXPECT_EQ(a.state, b.state);
+    // Below AVX2 oneDNN makes the sums and may divide them.
+    EXPECT_TRUE(cpu::loop_instruction_set() < cpu::InstructionSet::kAvx2 || a.gradients == b.gradients);
     for (size_t g = 0; g < a.gradients.size(); ++g) EXPECT_LE(normwise_difference(a.gradients[g], b.gradients[g]), 1e-6);
   }
 }

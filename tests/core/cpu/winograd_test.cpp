@@ -215,6 +215,7 @@ TEST(BlockedProduct, EachSumIsMadeByItself) {
                              .b_block = depth * lanes,
                              .c = c.data(),
                              .c_block = rows * lanes,
+                             .c_row = lanes,
                              .rows = rows,
                              .depth = depth,
                              .columns = columns,
