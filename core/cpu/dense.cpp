@@ -1,10 +1,12 @@
 // Dense layers, also step by step over a sequence: features of a position lie together, so all positions of all samples
-// are the rows of one matrix, and the three phases are three products with the canonical [output][input] weight.
+// are the rows of one matrix, and the three phases are three products with the canonical [output][input] weight. Where rows are few and
+// the weight lies in no cache, F and E take the time of reading it (streamed_product.h).
 #include <algorithm>
 
 #include "core/cpu/kernel.h"
 #include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
+#include "core/cpu/streamed_product.h"
 #include "core/cpu/vector_math.h"
 
 namespace millrace::cpu {
@@ -26,26 +28,34 @@ class DenseLayer final : public CpuKernel {
     return parameters;
   }
 
-  std::string implementation() const override { return "sgemm"; }
+  std::string implementation() const override { return streams_weight() ? "streamed products, PG sgemm" : "sgemm"; }
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     CpuTensor& output = own(arguments.output);
     const bool adds = spec().adds_to_output;
     float* const y = output.data();
-    multiply_matrices({.data = own(arguments.inputs[0]).data(), .stride = inputs_},
-                      {.data = own(arguments.parameters[0]).data(), .stride = inputs_, .transposed = true}, rows_, outputs_, inputs_, adds,
-                      y, outputs_);
+    const float* const x = own(arguments.inputs[0]).data();
+    const float* const weight = own(arguments.parameters[0]).data();
+    if (streams_weight())
+      multiply_streamed(threads(), x, rows_, stream_of(weight), y, adds);
+    else
+      multiply_matrices({.data = x, .stride = inputs_}, {.data = weight, .stride = inputs_, .transposed = true}, rows_, outputs_, inputs_,
+                        adds, y, outputs_);
     if (spec().bias) add_row(y, own(arguments.parameters[1]).data(), rows_, outputs_);
   }
 
   void run_error_back(const ErrorBackArguments& arguments) override {
     if (arguments.input_errors[0] == nullptr) return;
-    CpuTensor& input_error = own(arguments.input_errors[0]);
+    float* const input_error = own(arguments.input_errors[0]).data();
+    const float* const error = own(arguments.output_error).data();
+    const float* const weight = own(arguments.parameters[0]).data();
     const bool adds = arguments.adds[0] != 0;
-    multiply_matrices({.data = own(arguments.output_error).data(), .stride = outputs_},
-                      {.data = own(arguments.parameters[0]).data(), .stride = inputs_}, rows_, inputs_, outputs_, adds, input_error.data(),
-                      inputs_);
+    if (streams_weight())
+      multiply_streamed_back(threads(), error, rows_, stream_of(weight), input_error, adds);
+    else
+      multiply_matrices({.data = error, .stride = outputs_}, {.data = weight, .stride = inputs_}, rows_, inputs_, outputs_, adds,
+                        input_error, inputs_);
   }
 
   void run_gradient(const GradientArguments& arguments) override {
@@ -60,6 +70,9 @@ class DenseLayer final : public CpuKernel {
   }
 
  private:
+  WeightStream stream_of(const float* weight) const { return {weight, outputs_, inputs_}; }
+  bool streams_weight() const { return stream_of(nullptr).serves(rows_); }
+
   int64_t rows_;  // positions of all samples
   int64_t inputs_;
   int64_t outputs_;

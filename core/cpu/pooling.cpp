@@ -8,6 +8,7 @@
 
 #include "core/base/index.h"
 #include "core/cpu/kernel.h"
+#include "core/cpu/lanes.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
 #include "core/cpu/vector_math.h"
@@ -81,11 +82,11 @@ inline void max_forward(const Plane& p, int64_t count, const float* __restrict i
   });
 }
 
-// A vector in so many words: the compiler finds no vectors in a choice between two sums by itself.
-using LaneVector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-
 inline void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
+    // A vector in so many words: the compiler finds no vectors in a choice between two sums by itself.
+    constexpr bool kNarrow = std::is_same_v<decltype(lanes), std::integral_constant<int64_t, kLanes / 2>>;
+    using LaneVector = typename VectorOf<kNarrow ? kLanes / 2 : kLanes>::Type;
     const auto load = [&](LaneVector& to, const float* from) { std::memcpy(&to, from, static_cast<size_t>(lanes) * sizeof(float)); };
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       const Lanes maxima = maximum(p, lanes, rows, columns, input);

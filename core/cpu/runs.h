@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "core/cpu/tensor.h"
@@ -32,10 +33,11 @@ inline std::vector<Run> runs_of(const Layout& a, const Layout& b) {
   return runs;
 }
 
-// Calls body with the number of lanes known to the compiler where they fill a vector, else with the number itself.
+// Calls body with the number of lanes known to the compiler where they fill a vector of AVX-512 or of AVX2, else with the number itself.
 template <typename Body>
 inline void with_lanes(int64_t lanes, Body body) {
   if (lanes == kLanes) return body(std::integral_constant<int64_t, kLanes>{});
+  if (lanes == kLanes / 2) return body(std::integral_constant<int64_t, kLanes / 2>{});
   body(lanes);
 }
 
