@@ -77,9 +77,11 @@ ParameterSlice rows_of_units(const Node& recurrent, const ParameterSpec& paramet
   slice.tensor = parameter.tensor;
   slice.dimensions = parameter.dimensions;
   slice.trained = parameter.trained;
-  slice.units = units;
-  slice.cells = std::get<Recurrent>(recurrent.layer.operation).hidden;
-  slice.elements = parameter.elements() / slice.cells * units.size();
+  const auto& cell = std::get<Recurrent>(recurrent.layer.operation);
+  const bool projects = parameter.tensor.starts_with("weight_hr");
+  slice.units = projects ? features_of(cell, units) : units;
+  slice.cells = projects ? cell.features() : cell.hidden;
+  slice.elements = parameter.elements() / slice.cells * slice.units.size();
   return slice;
 }
 

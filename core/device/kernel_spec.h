@@ -32,11 +32,11 @@ struct ParameterSlice {
   Block block;                      // of a divided weight; whole otherwise
   bool divided = false;             // block applies
   bool trained = true;              // false: running statistics
-  ChannelRange units;               // cells of a recurrent layer: their rows of every gate; empty: all
+  ChannelRange units;               // cells of a recurrent layer: their rows of every gate, of a projection of features; empty: all
   int64_t cells = 0;                // rows of a gate, where `units` has any
   int64_t elements = 0;             // of the slice
 };
-// The rows of every gate that belong to some cells of a recurrent layer.
+// The rows of every gate that belong to some cells of a recurrent layer, of a projection those of their features.
 ParameterSlice rows_of_units(const Node& recurrent, const ParameterSpec& parameter, const ChannelRange& units);
 
 // Trained ones first, in the order kernels take them, then state.

@@ -22,8 +22,10 @@ class UnitKeep final : public Tensor {
   int64_t bytes() const override { return word_bytes_ * elements(); }
 
   std::vector<std::unique_ptr<Kept>> kept;
-  std::vector<Values> taken;       // h of all cells, as each step took it
+  std::vector<Values> taken;       // h as each step took it
   std::vector<Values> candidates;  // gru: errors of all cells' u
+  std::vector<Values> projected;   // what all cells gave out, of a layer that projects
+  std::vector<Values> features;    // there: errors of h
   Values end_hidden, end_cell;     // [direction][sample][cell]
 
  private:
@@ -37,21 +39,23 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
       : spec_(spec),
         shape_(spec, std::get<Recurrent>(spec.operation)),
         units_(spec.units),
+        features_(features_of(std::get<Recurrent>(spec.operation), spec.units)),
         vectors_(error_vectors_of(std::get<Recurrent>(spec.operation))),
         arithmetic_(std::move(arithmetic)),
         access_(std::move(access)),
         name_(std::move(name)),
         word_bytes_(word_bytes) {
-    MILLRACE_CHECK(!units_.empty() && units_.end <= shape_.hidden && !shape_.projects, "{}: cells {} of {}", spec.layer, text_of(units_),
-                   shape_.hidden);
+    MILLRACE_CHECK(!units_.empty() && units_.end <= shape_.hidden, "{}: cells {} of {}", spec.layer, text_of(units_), shape_.hidden);
     if (spec.activation) fail(ErrorCode::kUnavailable, "layer \"{}\": no activation is fused behind shared steps", spec.layer);
   }
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override {
     std::vector<std::unique_ptr<Tensor>> made;
     const int64_t rows = shape_.gates * units_.size();
-    for (int64_t d = 0; d < shape_.directions; ++d)
+    for (int64_t d = 0; d < shape_.directions; ++d) {
       for (const int64_t columns : {shape_.features, int64_t{1}, int64_t{1}}) made.push_back(access_.make({{rows, columns, 1}, 1}));
+      if (shape_.projects) made.push_back(access_.make({{features_.size(), shape_.hidden, 1}, 1}));
+    }
     return made;
   }
   std::vector<std::unique_ptr<Tensor>> make_state() override {
@@ -60,7 +64,8 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     return made;
   }
   std::unique_ptr<Tensor> make_keep() override {
-    const int64_t words = shape_.directions * ((shape_.record + 2) * units_.size() + shape_.features);
+    const int64_t projected = shape_.projects ? shape_.hidden + shape_.features : 0;
+    const int64_t words = shape_.directions * ((shape_.record + 2) * units_.size() + shape_.features + projected);
     return std::make_unique<UnitKeep>(TensorSpec{{words, shape_.steps, 1}, shape_.samples}, word_bytes_);
   }
   std::string implementation() const override { return name_; }
@@ -96,6 +101,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     output_.assign(size(spec_.output.elements() * shape_.samples), 0.0);
     kept_ = UnitsOfRun(sequences * size(shape_.steps));
     taken_.assign(sequences * size(shape_.steps), {});
+    projected_.assign(shape_.projects ? sequences * size(shape_.steps) : 0, Values(size(shape_.hidden)));
     if (!shape_.stateful || !a.batch->training) return;
     const Values hidden = access_.read(*a.state[0]), cell = shape_.has_cell_state() ? access_.read(*a.state[1]) : Values{};
     for (int64_t n = 0; n < shape_.samples; ++n) {
@@ -108,7 +114,9 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     }
   }
 
-  void forward_step(int64_t step, std::span<double> row) override {
+  void forward_row(int64_t index, std::span<double> row) override {
+    if (of_second(index)) return project(index / 2, row);
+    const int64_t step = step_of(index);
     if (step > 0) store_output(step - 1);
     Values sums(size(shape_.gates * units_.size()));
     for_each([&](int64_t d, int64_t n, int64_t sequence) {
@@ -121,17 +129,21 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
           for (int64_t j = 0; j < units_.size(); ++j) sums[size(g * units_.size() + j)] = sums_[sum_place(d, n, g, units_.begin + j, t)];
         const std::span<double> cell(cell_.data() + sequence * units_.size(), size(units_.size()));
         kept_[place(sequence, step)] = arithmetic_->forward(d, sums, taken_[place(sequence, step)], cell, made);
-        std::ranges::copy(made, state.begin() + units_.begin);
+      } else if (shape_.projects) {
+        std::ranges::fill(made, 0.0);
       } else {
         std::copy_n(state.begin() + units_.begin, units_.size(), made.begin());
       }
+      const std::span<double> all = shape_.projects ? std::span<double>(projected_[place(sequence, step)]) : state;
+      std::ranges::copy(made, all.begin() + units_.begin);
     });
   }
 
-  void take_states(const ChannelRange& units, std::span<const double> row) override {
+  void take_states(int64_t index, const ChannelRange& channels, std::span<const double> row) override {
     for_each([&](int64_t d, int64_t n, int64_t sequence) {
-      std::copy_n(row.begin() + (n * shape_.directions + d) * units.size(), units.size(),
-                  hidden_.begin() + sequence * shape_.features + units.begin);
+      const auto to = shape_.projects && !of_second(index) ? projected_[place(sequence, step_of(index))].begin()
+                                                           : hidden_.begin() + sequence * shape_.features;
+      std::copy_n(row.begin() + (n * shape_.directions + d) * channels.size(), channels.size(), to + channels.begin);
     });
   }
 
@@ -142,6 +154,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     UnitKeep& keep = keep_of(a.keep);
     keep.kept = std::move(kept_);
     keep.taken = std::move(taken_);
+    keep.projected = std::move(projected_);
     keep.end_hidden = hidden_;
     keep.end_cell = cell_;
   }
@@ -161,10 +174,14 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     reaches_.assign(sequences, 0);
     sum_errors_.assign(size(spec_.inputs[0].elements() * shape_.samples), 0.0);
     keep.candidates.assign(shape_.cell == CellKind::kGru ? sequences * size(shape_.steps) : 0, Values(size(shape_.hidden)));
+    keep.features.assign(shape_.projects ? sequences * size(shape_.steps) : 0, Values(size(shape_.features)));
   }
 
-  void back_step(int64_t step, std::span<double> row) override {
+  void back_row(int64_t index, std::span<double> row) override {
+    if (of_second(index)) return back_through_projection(index / 2, row);
+    const int64_t step = step_of(index);
     if (step > 0) store_errors(step - 1);
+    if (shape_.projects) return back_features(step, row);
     Values output_errors(size(units_.size()));
     for_each([&](int64_t d, int64_t n, int64_t sequence) {
       const int64_t taken = shape_.steps - 1 - step, t = time_of(d, taken);
@@ -177,19 +194,23 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
         const std::span<double> carried(carried_.data() + sequence * units_.size(), size(units_.size()));
         arithmetic_->back(d, *running_->kept[place(sequence, taken)], output_errors, errors, reaches_[size(sequence)] != 0, carried,
                           error_scale_, made);
-        reaches_[size(sequence)] = shape_.cuts_before(d, t) ? 0 : 1;
-        if (shape_.cuts_before(d, t)) std::ranges::fill(carried, 0.0);
+        cut_before(d, t, sequence);
       }
-      for (int64_t v = 0; v < vectors_; ++v)
-        std::copy_n(made.begin() + v * units_.size(), units_.size(), errors.begin() + v * shape_.hidden + units_.begin);
+      own_errors(sequence, made);
     });
   }
 
-  void take_errors(const ChannelRange& units, std::span<const double> row) override {
+  void take_errors(int64_t index, const ChannelRange& channels, std::span<const double> row) override {
+    const bool of_features = shape_.projects && !of_second(index);
     for_each([&](int64_t d, int64_t n, int64_t sequence) {
+      if (of_features) {
+        std::copy_n(row.begin() + (n * shape_.directions + d) * channels.size(), channels.size(),
+                    running_->features[place(sequence, shape_.steps - 1 - step_of(index))].begin() + channels.begin);
+        return;
+      }
       for (int64_t v = 0; v < vectors_; ++v)
-        std::copy_n(row.begin() + ((n * shape_.directions + d) * vectors_ + v) * units.size(), units.size(),
-                    errors_.begin() + (sequence * vectors_ + v) * shape_.hidden + units.begin);
+        std::copy_n(row.begin() + ((n * shape_.directions + d) * vectors_ + v) * channels.size(), channels.size(),
+                    errors_.begin() + (sequence * vectors_ + v) * shape_.hidden + channels.begin);
     });
   }
 
@@ -212,11 +233,15 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
       for (int64_t step = 0; step < shape_.steps; ++step) {
         const int64_t t = time_of(d, step);
         if (t >= valid_[size(n)]) continue;
-        for (int64_t j = 0; j < shape_.features; ++j) {
-          record[channels.at(shape_, d, n, channels.taken + j, t)] = keep.taken[place(sequence, step)][size(j)];
-          if (shape_.cell == CellKind::kGru)
-            record[channels.at(shape_, d, n, channels.candidate + j, t)] = keep.candidates[place(sequence, step)][size(j)];
-        }
+        const size_t from = place(sequence, step);
+        const auto write = [&](int64_t channel, const Values& values) {
+          for (size_t j = 0; j < values.size(); ++j) record[channels.at(shape_, d, n, channel + static_cast<int64_t>(j), t)] = values[j];
+        };
+        write(channels.taken, keep.taken[from]);
+        if (shape_.cell == CellKind::kGru) write(channels.candidate, keep.candidates[from]);
+        if (!shape_.projects) continue;
+        write(channels.projected, keep.projected[from]);
+        write(channels.projection_errors, keep.features[from]);
       }
     });
   }
@@ -243,10 +268,72 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     valid_.clear();
     for (int64_t n = 0; n < shape_.samples; ++n) valid_.push_back(valid_steps(spec_, batch, n));
   }
+  // A step's rows: one, of a layer that projects two.
+  bool of_second(int64_t index) const { return shape_.projects && index % 2 == 1; }
+  int64_t step_of(int64_t index) const { return shape_.projects ? index / 2 : index; }
+
+  // Once what all cells gave out is here.
+  void project(int64_t step, std::span<double> row) {
+    for_each([&](int64_t d, int64_t n, int64_t sequence) {
+      const auto own = hidden_.begin() + sequence * shape_.features + features_.begin;
+      const std::span<double> made = row.subspan(size((n * shape_.directions + d) * features_.size()), size(features_.size()));
+      if (time_of(d, step) < valid_[size(n)])
+        arithmetic_->project(d, projected_[place(sequence, step)], made);
+      else
+        std::copy_n(own, features_.size(), made.begin());
+      std::ranges::copy(made, own);
+    });
+  }
+  void back_features(int64_t step, std::span<double> row) {
+    const int64_t taken = shape_.steps - 1 - step;
+    Values output_errors(size(features_.size()));
+    for_each([&](int64_t d, int64_t n, int64_t sequence) {
+      const int64_t t = time_of(d, taken);
+      const std::span<double> made = row.subspan(size((n * shape_.directions + d) * features_.size()), size(features_.size()));
+      std::ranges::fill(made, 0.0);
+      if (t < valid_[size(n)]) {
+        for (int64_t j = 0; j < features_.size(); ++j) output_errors[size(j)] = output_errors_[output_place(d, n, features_.begin + j, t)];
+        const std::span<const double> errors(errors_.data() + sequence * vectors_ * shape_.hidden, size(vectors_ * shape_.hidden));
+        arithmetic_->back_features(d, output_errors, errors, reaches_[size(sequence)] != 0, error_scale_, made);
+      }
+      std::ranges::copy(made, running_->features[place(sequence, taken)].begin() + features_.begin);
+    });
+  }
+  // Once errors of all features are here.
+  void back_through_projection(int64_t step, std::span<double> row) {
+    const int64_t taken = shape_.steps - 1 - step;
+    for_each([&](int64_t d, int64_t n, int64_t sequence) {
+      const std::span<double> made =
+          row.subspan(size((n * shape_.directions + d) * vectors_ * units_.size()), size(vectors_ * units_.size()));
+      std::ranges::fill(made, 0.0);
+      if (const int64_t t = time_of(d, taken); t < valid_[size(n)]) {
+        const size_t at = place(sequence, taken);
+        const std::span<double> carried(carried_.data() + sequence * units_.size(), size(units_.size()));
+        arithmetic_->back_units(d, *running_->kept[at], running_->features[at], carried, error_scale_, made);
+        cut_before(d, t, sequence);
+      }
+      own_errors(sequence, made);
+    });
+  }
+  void cut_before(int64_t direction, int64_t t, int64_t sequence) {
+    const bool cut = shape_.cuts_before(direction, t);
+    reaches_[size(sequence)] = cut ? 0 : 1;
+    if (cut) std::fill_n(carried_.begin() + sequence * units_.size(), units_.size(), 0.0);
+  }
+  void own_errors(int64_t sequence, std::span<const double> made) {
+    const auto errors = errors_.begin() + sequence * vectors_ * shape_.hidden;
+    for (int64_t v = 0; v < vectors_; ++v)
+      std::copy_n(made.begin() + v * units_.size(), units_.size(), errors + v * shape_.hidden + units_.begin);
+  }
+
   void take_parameters(std::span<const Tensor* const> parameters, bool back) {
-    for (int64_t d = 0; d < shape_.directions; ++d)
-      arithmetic_->take(d, back, access_.read(*parameters[shape_.hidden_weight(d)]), access_.read(*parameters[shape_.input_bias(d)]),
-                        access_.read(*parameters[shape_.hidden_bias(d)]));
+    for (int64_t d = 0; d < shape_.directions; ++d) {
+      const Values hidden = access_.read(*parameters[shape_.hidden_weight(d)]),
+                   input_bias = access_.read(*parameters[shape_.input_bias(d)]),
+                   hidden_bias = access_.read(*parameters[shape_.hidden_bias(d)]),
+                   projection = shape_.projects ? access_.read(*parameters[shape_.projection(d)]) : Values{};
+      arithmetic_->take(d, back, {hidden, input_bias, hidden_bias, projection});
+    }
   }
   // Once all cells of a step are here.
   void store_output(int64_t step) {
@@ -271,6 +358,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
   KernelSpec spec_;
   RecurrentShape shape_;
   ChannelRange units_;
+  ChannelRange features_;  // of h, that this device makes
   int64_t vectors_;
   std::unique_ptr<UnitArithmetic> arithmetic_;
   TensorAccess access_;
@@ -280,7 +368,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
   // Of the run under way.
   Values sums_, hidden_, cell_, output_;
   UnitsOfRun kept_;
-  std::vector<Values> taken_;
+  std::vector<Values> taken_, projected_;
   Values output_errors_, errors_, carried_, sum_errors_;
   std::vector<uint8_t> reaches_;  // by sequence: errors of the step behind reach this one
   double error_scale_ = 1;

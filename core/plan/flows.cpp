@@ -24,8 +24,7 @@ FlowTensor tensor_of(const Graph& graph, const Flow& flow) {
   const std::string_view name = flow.tensor;
   const auto without = [&](std::string_view ending) { return graph.index_of(name.substr(0, name.size() - ending.size())); };
   if (name.ends_with(kRecord)) return {.node = without(kRecord), .record = true};
-  for (const bool errors : {false, true})
-    if (name.ends_with(state_name("", errors))) return {.node = without(state_name("", errors)), .state = true};
+  if (const std::string_view layer = layer_of_state(name); !layer.empty()) return {.node = graph.index_of(layer), .state = true};
   if (name.ends_with(kSum)) return {.node = without(kSum), .sum = true};
   return {.node = graph.index_of(name)};
 }
@@ -192,16 +191,17 @@ class LinkFlows {
         const int64_t first = (d * gates + gate) * cell.hidden;
         tensor(Stream::kPartial, sum_name(head.layer.name), first + shard(next).units.begin, first + cell.hidden);
       }
-      if (!forward) tensor(Stream::kError, head.layer.name, d * cell.hidden, d * cell.hidden + shard(here).units.end);
+      const int64_t features = d * cell.features();
+      if (!forward) tensor(Stream::kError, head.layer.name, features, features + features_of(cell, shard(here).units).end);
     }
     for (const bool errors : {false, true})
-      for (size_t s = first_steps_of(plan_, group); s < makers; ++s) {
-        const Shard& source = shard(group.shards[s]);
-        if ((errors && !head.error_needed) || (source.device <= up) != forward) continue;
-        const int64_t row = cell.directions() * (errors ? error_vectors_of(cell) : 1) * source.units.size();
-        add(Stream::kState, state_name(head.layer.name, errors), source.units, row * steps, group.shards[s],
-            forward ? last : group.shards[first_steps_of(plan_, group)]);
-      }
+      for (const StateRow& row : state_rows_of(cell, errors))
+        for (size_t s = first_steps_of(plan_, group); s < makers; ++s) {
+          const Shard& source = shard(group.shards[s]);
+          if ((errors && !head.error_needed) || (source.device <= up) != forward) continue;
+          add(Stream::kState, state_name(head.layer.name, row), channels_of(cell, row, source.units),
+              elements_of(cell, row, source.units) * steps, group.shards[s], forward ? last : group.shards[first_steps_of(plan_, group)]);
+        }
   }
 
   void append_parameters(int64_t link, int64_t up, Direction direction, std::vector<Flow>& flows) const {

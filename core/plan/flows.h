@@ -10,8 +10,9 @@
 //                         consumers are summed on the way, in descending consumer order, so each crosses once
 //   record, backward      of a recurrent layer's steps, right behind the error of their sums, where the device before makes their gradients
 //   state                 between devices that share the steps of a recurrent layer, both ways: what the units of each one that lies
-//                         before the link gave out at every step, h in F and errors in E, a message a step; there each gate's sums cross
-//                         for the units behind the link alone, and errors of outputs for those before it
+//                         before the link gave out at every step, h in F and errors in E, a message a step (of a layer that projects, two
+//                         of each: what is projected and h, errors of h and of the sums); there each gate's sums cross for the units behind
+//                         the link alone, and errors of outputs for those before it
 //   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user, and name the home;
 //                         no gradient where the home makes it of a record
 // Order: by link, then forward before backward, then by tensor in linear order, parameters last.

@@ -1,6 +1,7 @@
 #include "core/plan/parts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/index.h"
 #include "core/plan/flows.h"
@@ -39,7 +40,43 @@ bool shares_steps(const Plan& plan, const Graph& graph, const Group& group) {
 
 int64_t error_vectors_of(const Recurrent& cell) { return gates_of(cell.cell) + (cell.cell == CellKind::kGru ? 1 : 0); }
 
-std::string state_name(std::string_view layer, bool errors) { return std::string(layer).append(errors ? ":delta" : ":h"); }
+int64_t grain_of(const Recurrent& cell) { return cell.projection > 0 ? cell.hidden / std::gcd(cell.hidden, cell.projection) : 1; }
+
+ChannelRange features_of(const Recurrent& cell, const ChannelRange& units) {
+  return {units.begin * cell.features() / cell.hidden, units.end * cell.features() / cell.hidden};
+}
+
+namespace {
+
+constexpr std::string_view kProjectedUnits = ":m", kOutputs = ":h", kErrorsOfOutputs = ":dh", kErrors = ":delta";
+
+}  // namespace
+
+std::vector<StateRow> state_rows_of(const Recurrent& cell, bool errors) {
+  const bool projects = cell.projection > 0;
+  std::vector<StateRow> rows = {
+      {.ending = errors ? kErrors : kOutputs, .vectors = errors ? error_vectors_of(cell) : 1, .of_features = projects && !errors}};
+  if (projects) rows.insert(rows.begin(), {.ending = errors ? kErrorsOfOutputs : kProjectedUnits, .vectors = 1, .of_features = errors});
+  return rows;
+}
+
+ChannelRange channels_of(const Recurrent& cell, const StateRow& row, const ChannelRange& units) {
+  return row.of_features ? features_of(cell, units) : units;
+}
+
+int64_t elements_of(const Recurrent& cell, const StateRow& row, const ChannelRange& units) {
+  return cell.directions() * row.vectors * channels_of(cell, row, units).size();
+}
+
+std::string state_name(std::string_view layer, const StateRow& row) { return std::string(layer).append(row.ending); }
+
+std::string_view layer_of_state(std::string_view tensor) {
+  for (const std::string_view ending : {kProjectedUnits, kOutputs, kErrorsOfOutputs, kErrors})
+    if (tensor.ends_with(ending)) return tensor.substr(0, tensor.size() - ending.size());
+  return {};
+}
+
+bool is_forward_state(std::string_view tensor) { return tensor.ends_with(kOutputs) || tensor.ends_with(kProjectedUnits); }
 
 double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t row_bits) {
   const auto way = [&](int64_t from, int64_t to, Direction direction) {
@@ -55,6 +92,17 @@ double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last
   return std::max(way(first, device, Direction::kForward), way(device, last, Direction::kBackward));
 }
 
+double exchange_seconds(const Node& recurrent, std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t cells,
+                        int64_t bits_of_cell) {
+  const auto& cell = std::get<Recurrent>(recurrent.layer.operation);
+  double step = 0;
+  for (const bool errors : {false, true})
+    for (const StateRow& row : state_rows_of(cell, errors))
+      if (!errors || recurrent.error_needed)
+        step += exchange_seconds(links, first, last, device, bits_of_cell * elements_of(cell, row, {0, cells}));
+  return step;
+}
+
 double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device) {
   if (!shares_steps(plan, graph, group)) return 0;
   const auto shard = [&](size_t place) -> const Shard& { return item(plan.shards, group.shards[place]); };
@@ -62,10 +110,8 @@ double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group
   int64_t cells = 0;
   for (size_t s = begin; s <= end; ++s) cells = std::max(cells, shard(s).units.size());
   const Node& head = graph.node(graph.index_of(group.layer));
-  const auto& cell = std::get<Recurrent>(head.layer.operation);
-  const int64_t row = plan.micro_batch * cell.directions() * cells * bits_of(plan.arithmetic.compute);
-  const auto of = [&](int64_t bits) { return exchange_seconds(plan.links, shard(begin).device, shard(end).device, device, bits); };
-  const double step = of(row) + (head.error_needed ? of(row * error_vectors_of(cell)) : 0);
+  const double step = exchange_seconds(head, plan.links, shard(begin).device, shard(end).device, device, cells,
+                                       plan.micro_batch * bits_of(plan.arithmetic.compute));
   return step * static_cast<double>(sum_shape(head).plane()) / static_cast<double>(plan.micro_batch);
 }
 

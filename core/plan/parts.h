@@ -15,8 +15,12 @@
 // and the first to the last of them cover all. Of U a device loads the rows of its units for F and, as many, their columns for E. At every
 // step each tells the others what its units gave out: h in F, in E the errors of the sums, of a gru the error of U h + b of the candidate
 // beside them. Every sum lies on one device, so numbers do not depend on how many there are. The last gathers the output, the first the
-// errors of all sums and the record. Such steps load their parameters, from the device before the first. Not shared: a layer that projects,
-// and a gru whose reset comes before the product.
+// errors of all sums and the record. Such steps load their parameters, from the device before the first. Not shared: a gru whose reset
+// comes before the product.
+// Of a layer that projects, a device makes as large a part of the features as of the cells, from the same place on: of the projection it
+// loads their rows for F and the columns of its units for E, and of U the columns of its features for E. A step is then two products with a
+// row behind each: in F m, what is projected, of its units, then h of its features; in E the errors of h of its features, then those of its
+// units' sums. So that all parts are whole, units come in multiples (grain_of).
 // What follows the layer is on the last device of its steps, or on the device behind that one, which has nothing else of the layer
 // (Shard::after): the output crosses as it is, and what a board cannot do, such as a batch norm with exact statistics, is done elsewhere.
 // Plain functions; they borrow what they are given.
@@ -41,13 +45,35 @@ bool divided_by_kind(const Graph& graph, const Group& group);
 size_t first_steps_of(const Plan& plan, const Group& group);
 // Several devices share them.
 bool shares_steps(const Plan& plan, const Graph& graph, const Group& group);
-// What a step's row of a state holds of each cell: 1 of h; of errors one for each gate, of a gru one more, the candidate's u.
+// Errors that a step gives out of each cell: one for each gate, of a gru one more, the candidate's u.
 int64_t error_vectors_of(const Recurrent& cell);
-std::string state_name(std::string_view layer, bool errors);  // "rnn1:h", "rnn1:delta"
+// Cells whose steps a device makes are multiples of it: 1, but of a layer that projects, whose features they divide in the same proportion.
+int64_t grain_of(const Recurrent& cell);
+// The features of h that a device with those cells makes: the cells, or as large a part of what they are projected to.
+ChannelRange features_of(const Recurrent& cell, const ChannelRange& units);
+
+// What devices that share the steps tell each other at a step, row after row, each behind one of its products.
+struct StateRow {
+  std::string_view ending;   // of its tensor's name: ":h"
+  int64_t vectors = 1;       // numbers of each channel
+  bool of_features = false;  // its channels are what the cells are projected to, else the cells
+};
+// In F ":h", of a layer that projects ":m" before it; in E ":delta", there ":dh" before it.
+std::vector<StateRow> state_rows_of(const Recurrent& cell, bool errors);
+ChannelRange channels_of(const Recurrent& cell, const StateRow& row, const ChannelRange& units);
+// Of a sample, both directions'.
+int64_t elements_of(const Recurrent& cell, const StateRow& row, const ChannelRange& units);
+std::string state_name(std::string_view layer, const StateRow& row);  // "rnn1:h"
+// The layer of a tensor that such rows are of; empty: it is none.
+std::string_view layer_of_state(std::string_view tensor);
+bool is_forward_state(std::string_view tensor);
 
 // What a step on `device` waits for the rows of those that share it, from device `first` to `last`, each of so many bits at most: until
 // the last of them has come from the farthest, passed on link by link.
 double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t row_bits);
+// Of all rows of a step in F and in E, where no device has more than so many cells.
+double exchange_seconds(const Node& recurrent, std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t cells,
+                        int64_t bits_of_cell);
 // Of a sample, all its steps' in F and in E, on one of the devices that share them.
 double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device);
 

@@ -268,17 +268,20 @@ class Compiler {
     step.bias = true;
     step.inputs = {sum};
     step.units = shard.units;
+    const auto& cell = std::get<Recurrent>(graph_.node(node).layer.operation);
     for (const bool errors : {false, true})
-      for (const bool upstream : {false, true}) {
-        StateFlows& flows = errors ? step.errors : step.states;
-        const int64_t link = upstream ? device_ - 1 : device_;
-        if (upstream ? first : last) continue;
-        for_each_flow(link, upstream ? Direction::kForward : Direction::kBackward, state_name(name, errors),
-                      [&](int64_t index, const Flow&) { flows.in.push_back(index); });
-        for_each_flow(link, upstream ? Direction::kBackward : Direction::kForward, state_name(name, errors),
-                      [&](int64_t index, const Flow& flow) {
-                        if (flow.channels == shard.units) flows.out.push_back(index);
-                      });
+      for (const StateRow& row : state_rows_of(cell, errors)) {
+        StateFlows& flows = (errors ? step.errors : step.states).emplace_back();
+        for (const bool upstream : {false, true}) {
+          const int64_t link = upstream ? device_ - 1 : device_;
+          if (upstream ? first : last) continue;
+          for_each_flow(link, upstream ? Direction::kForward : Direction::kBackward, state_name(name, row),
+                        [&](int64_t index, const Flow&) { flows.in.push_back(index); });
+          for_each_flow(link, upstream ? Direction::kBackward : Direction::kForward, state_name(name, row),
+                        [&](int64_t index, const Flow& flow) {
+                          if (flow.channels == channels_of(cell, row, shard.units)) flows.out.push_back(index);
+                        });
+        }
       }
     const int64_t output = add_value(node, false, {0, graph_.shape_of(node).channels});
     step.output = output;

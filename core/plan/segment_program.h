@@ -56,20 +56,20 @@ struct StateFlows {
 struct Step {
   StepKind kind = StepKind::kApply;
   int64_t node = kNetworkInput;
-  int64_t activation = -1;          // fused activation's node, -1: none
-  std::vector<int64_t> inputs;      // values; receive and load have none, send has one, gradient the sum
-  int64_t output = -1;              // value; send has none
-  Block block;                      // compute only
-  int64_t direction = -1;           // compute: x W alone, of this direction of a recurrent layer divided by kind; block.outputs lie in it
-  int64_t record = -1;              // finish: the value that E hands out besides the sum's error; gradient: what G reads
-  bool adds = false;                // compute: adds to what the output already holds
-  bool bias = false;                // compute: bias fused; finish: always
-  ChannelRange units;               // finish: the cells whose steps it makes, of steps that devices share; else empty
-  StateFlows states, errors;        // of such steps: what crosses at every step of F, and of E
-  std::vector<uint8_t> error_adds;  // per input, 0 or 1: E adds to the input's error, else it overwrites that range
-  ChannelRange channels;            // receive and send: of the full tensor
-  int64_t forward_flow = -1;        // index into Plan::flows
-  int64_t backward_flow = -1;       // -1: no error crosses
+  int64_t activation = -1;      // fused activation's node, -1: none
+  std::vector<int64_t> inputs;  // values; receive and load have none, send has one, gradient the sum
+  int64_t output = -1;          // value; send has none
+  Block block;                  // compute only
+  int64_t direction = -1;       // compute: x W alone, of this direction of a recurrent layer divided by kind; block.outputs lie in it
+  int64_t record = -1;          // finish: the value that E hands out besides the sum's error; gradient: what G reads
+  bool adds = false;            // compute: adds to what the output already holds
+  bool bias = false;            // compute: bias fused; finish: always
+  ChannelRange units;           // finish: the cells whose steps it makes, of steps that devices share; else empty
+  std::vector<StateFlows> states, errors;  // of such steps: what crosses at every step of F, and of E, row after row (state_rows_of)
+  std::vector<uint8_t> error_adds;         // per input, 0 or 1: E adds to the input's error, else it overwrites that range
+  ChannelRange channels;                   // receive and send: of the full tensor
+  int64_t forward_flow = -1;               // index into Plan::flows
+  int64_t backward_flow = -1;              // -1: no error crosses
 };
 
 struct SegmentProgram {

@@ -218,10 +218,6 @@ void check_homes(const Plan& plan, const Graph& graph) {
 void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group) {
   const auto& cell = std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation);
   const size_t first = first_steps_of(plan, group);
-  if (cell.projection > 0)
-    fail(ErrorCode::kUnavailable,
-         "layer \"{}\" projects its states, and {} devices that share its steps would exchange vectors twice a step; give them one",
-         group.layer, makers_of(plan, group) - first);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable,
          "layer \"{}\": a GRU whose reset gate comes before the recurrent product takes two products a step; give its steps one device, or "
@@ -236,6 +232,11 @@ void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group
       malformed(
           "shards[{}].units (layer \"{}\"): {} where the cells from {} to {} are left; every one belongs to one device, in their order",
           group.shards[i], group.layer, text_of(shard.units), covered, cell.hidden);
+    if (const int64_t grain = grain_of(cell); shard.units.end % grain != 0)
+      malformed(
+          "shards[{}].units (layer \"{}\"): {}, and its {} cells are projected to {} features, which divide in the same proportion where "
+          "cells come in multiples of {}",
+          group.shards[i], group.layer, text_of(shard.units), cell.hidden, cell.projection, grain);
     covered = shard.units.end;
     if (item(plan.windows, shard.device) != plan.windows[to_size(lender) + 1])
       malformed("windows[{}]: {}, and devices that share the steps of layer \"{}\" take every micro-batch together, as device {} with {}",

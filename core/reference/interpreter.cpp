@@ -154,11 +154,11 @@ class Interpreter::Machine {
     const std::vector<int64_t> devices = context_.steps_devices(head);
     if (devices.size() > 1) memory.sum(head) = memory_of(devices.front(), action.index).sum(head);
     layers_.steps(head, memory, action);
-    queues_.count_states(head, ":h");
+    for (const char* const row : {":m", ":h"}) queues_.count_states(head, row);
   }
   void steps_back(int64_t head, Memory& memory, const Action& action) {
     layers_.steps_back(head, memory, action);
-    queues_.count_states(head, ":delta");
+    for (const char* const row : {":dh", ":delta"}) queues_.count_states(head, row);
     const std::vector<int64_t> devices = context_.steps_devices(head);
     if (devices.size() < 2) return;
     layers_.steps_gradient(head, memory, action);  // at once: the others' updates do not wait for this device's G

@@ -33,7 +33,7 @@ class FlowQueues {
   // Elements by flow.
   const std::vector<int64_t>& moved() const { return moved_; }
   // Fails with kMismatch when a message was sent and never received.
-  // Rows of states, all steps of a micro-batch at once: ":h" or ":delta".
+  // Rows of states, all steps of a micro-batch at once: ":h" or ":delta", ":m" or ":dh" where the layer projects.
   void count_states(int64_t head, std::string_view ending);
   void check_empty() const;
 

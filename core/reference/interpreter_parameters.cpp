@@ -113,32 +113,40 @@ Values ParameterStore::vector_of(int64_t node, std::string_view tensor, int64_t 
   return vector;
 }
 
-// Gate by gate the rows of the cells whose steps the user makes.
 bool ParameterStore::shared(int64_t node, std::string_view tensor) const {
   return context_.steps_devices(node).size() > 1 && !tensor.starts_with("weight_ih");
 }
 
 Values ParameterStore::rows_of(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const {
+  Values rows;
+  for_each_row_of(node, tensor, user, [&](int64_t i) { rows.push_back(item(full, i)); });
+  return rows;
+}
+
+// Of a projection rows are features, in the proportion of the cells; of all else cells, gate by gate.
+template <typename Visit>
+void ParameterStore::for_each_row_of(int64_t node, std::string_view tensor, int64_t user, Visit visit) const {
   const auto& cell = std::get<Recurrent>(context_.graph.node(node).layer.operation);
   const ChannelRange units = context_.shard_of(node, user).units;
-  const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
-  Values rows;
+  const int64_t features = cell.projection > 0 ? cell.projection : cell.hidden;
+  if (tensor.starts_with("weight_hr")) {
+    for (int64_t i = units.begin * features; i < units.end * features; ++i) visit(i);
+    return;
+  }
+  const int64_t width = tensor.starts_with("weight") ? features : 1;
   for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
-    for (int64_t i = units.begin * width; i < units.end * width; ++i) rows.push_back(item(full, gate * cell.hidden * width + i));
-  return rows;
+    for (int64_t i = units.begin * width; i < units.end * width; ++i) visit(gate * cell.hidden * width + i);
 }
 
 Values ParameterStore::of_steps(int64_t node, std::string_view tensor, int64_t version) const {
   if (!shared(node, tensor)) return vector_of(node, tensor, context_.placement.owner_of(node), version);
-  const auto& cell = std::get<Recurrent>(context_.graph.node(node).layer.operation);
-  const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
-  Values full(to_size(gates_of(cell.cell) * cell.hidden * width));
+  Values full;
+  for (const ParameterSpec& parameter : context_.graph.node(node).parameters)
+    if (parameter.tensor == tensor) full.resize(to_size(parameter.elements()));
   for (const int64_t user : context_.steps_devices(node)) {
     const Values rows = vector_of(node, tensor, user, version);
-    const ChannelRange units = context_.shard_of(node, user).units;
     size_t next = 0;
-    for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
-      for (int64_t i = units.begin * width; i < units.end * width; ++i) item(full, gate * cell.hidden * width + i) = rows[next++];
+    for_each_row_of(node, tensor, user, [&](int64_t i) { item(full, i) = rows[next++]; });
   }
   return full;
 }

@@ -52,6 +52,8 @@ class ParameterStore {
   int64_t stored_newest(int64_t node, std::string_view tensor, int64_t user) const;
   bool shared(int64_t node, std::string_view tensor) const;
   Values rows_of(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const;
+  template <typename Visit>
+  void for_each_row_of(int64_t node, std::string_view tensor, int64_t user, Visit visit) const;
   ParameterSlice weight_slice(int64_t node, const Block& block) const;
   Values user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const;
   template <typename Visit>

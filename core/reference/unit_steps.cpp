@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/device/cell_math.h"
+#include "core/plan/parts.h"
 #include "core/reference/operations.h"
 #include "core/reference/reference_kernel.h"
 
@@ -19,14 +20,15 @@ class PlainUnits final : public UnitArithmetic {
         gates_(gates_of(cell_.cell)),
         own_(spec.units.size()),
         begin_(spec.units.begin),
+        own_features_(features_of(cell_, spec.units).size()),
         directions_(to_size(cell_.directions())) {}
 
-  void take(int64_t direction, bool back, std::span<const double> weight, std::span<const double> input_bias,
-            std::span<const double> hidden_bias) override {
+  void take(int64_t direction, bool back, const Weights& weights) override {
     Direction& d = directions_[at(direction)];
-    (back ? d.columns : d.rows).assign(weight.begin(), weight.end());
-    d.input_bias.assign(input_bias.begin(), input_bias.end());
-    d.hidden_bias.assign(hidden_bias.begin(), hidden_bias.end());
+    (back ? d.columns : d.rows).assign(weights.hidden.begin(), weights.hidden.end());
+    (back ? d.projection_columns : d.projection_rows).assign(weights.projection.begin(), weights.projection.end());
+    d.input_bias.assign(weights.input_bias.begin(), weights.input_bias.end());
+    d.hidden_bias.assign(weights.hidden_bias.begin(), weights.hidden_bias.end());
   }
 
   std::unique_ptr<Kept> forward(int64_t direction, std::span<const double> sums, std::span<const double> state, std::span<double> cell,
@@ -50,9 +52,41 @@ class PlainUnits final : public UnitArithmetic {
       go_back(SigmoidGate<ExactMath<T>>{}, directions_[at(direction)], step, output_errors, errors, product, carried, made);
   }
 
+  void project(int64_t direction, std::span<const double> units, std::span<double> made) override {
+    const std::vector<T>& rows = directions_[at(direction)].projection_rows;
+    for (int64_t f = 0; f < own_features_; ++f) {
+      T h{0};
+      for (int64_t i = 0; i < cell_.hidden; ++i) h += rows[at(f * cell_.hidden + i)] * static_cast<T>(units[at(i)]);
+      made[at(f)] = static_cast<double>(h);
+    }
+  }
+
+  void back_features(int64_t direction, std::span<const double> output_errors, std::span<const double> errors, bool product, double,
+                     std::span<double> made) override {
+    for (int64_t f = 0; f < own_features_; ++f) {
+      T dh{0};
+      for (int64_t g = 0; product && g < gates_; ++g)
+        add_column(directions_[at(direction)], g, f, errors.subspan(at(g * cell_.hidden), at(cell_.hidden)), dh);
+      made[at(f)] = static_cast<double>(dh + static_cast<T>(output_errors[at(f)]));
+    }
+  }
+
+  // Columns of the projection, by ascending feature; then as if there were no product with U.
+  void back_units(int64_t direction, const Kept& kept, std::span<const double> feature_errors, std::span<double> carried,
+                  double error_scale, std::span<double> made) override {
+    const std::vector<T>& columns = directions_[at(direction)].projection_columns;
+    std::vector<double> dm(at(own_));
+    for (int64_t j = 0; j < own_; ++j) {
+      T error{0};
+      for (int64_t f = 0; f < cell_.features(); ++f) error += columns[at(f * own_ + j)] * static_cast<T>(feature_errors[at(f)]);
+      dm[at(j)] = static_cast<double>(error);
+    }
+    back(direction, kept, dm, {}, false, carried, error_scale, made);
+  }
+
  private:
   struct Direction {
-    std::vector<T> rows, columns, input_bias, hidden_bias;
+    std::vector<T> rows, columns, input_bias, hidden_bias, projection_rows, projection_columns;
   };
   struct Cell {
     T gate[4] = {};  // of a gru the fourth is U h + b of the candidate
@@ -65,8 +99,8 @@ class PlainUnits final : public UnitArithmetic {
 
   // Sums start at `value`, products follow by ascending feature.
   T product_of(const Direction& d, int64_t gate, int64_t j, std::span<const double> state, T value) const {
-    const T* const row = d.rows.data() + (gate * own_ + j) * cell_.hidden;
-    for (int64_t i = 0; i < cell_.hidden; ++i) value += row[i] * static_cast<T>(state[at(i)]);
+    const T* const row = d.rows.data() + (gate * own_ + j) * cell_.features();
+    for (int64_t i = 0; i < cell_.features(); ++i) value += row[i] * static_cast<T>(state[at(i)]);
     return value + d.hidden_bias[at(gate * own_ + j)];
   }
 
@@ -99,16 +133,17 @@ class PlainUnits final : public UnitArithmetic {
     }
   }
 
-  // To dh of a cell: its column of a gate's weights, by ascending row.
-  void add_column(const Direction& d, int64_t gate, int64_t j, std::span<const double> errors, T& dh) const {
-    for (int64_t i = 0; i < cell_.hidden; ++i) dh += static_cast<T>(errors[at(i)]) * d.columns[at((gate * cell_.hidden + i) * own_ + j)];
+  // To dh of a feature: its column of a gate's weights, by ascending row.
+  void add_column(const Direction& d, int64_t gate, int64_t f, std::span<const double> errors, T& dh) const {
+    for (int64_t i = 0; i < cell_.hidden; ++i)
+      dh += static_cast<T>(errors[at(i)]) * d.columns[at((gate * cell_.hidden + i) * own_features_ + f)];
   }
 
   template <typename Gate>
   void go_back(const Gate& bound, const Direction& d, const Step& step, std::span<const double> output_errors,
                std::span<const double> errors, bool product, std::span<double> carried, std::span<double> made) const {
     const bool gru = cell_.cell == CellKind::kGru;
-    const auto of = [&](int64_t vector) { return errors.subspan(at(vector * cell_.hidden), at(cell_.hidden)); };
+    const auto of = [&](int64_t vector) { return product ? errors.subspan(at(vector * cell_.hidden), at(cell_.hidden)) : errors; };
     for (int64_t j = 0; j < own_; ++j) {
       Cell c = step.cells[at(j)];
       T dh = gru ? static_cast<T>(carried[at(j)]) : T{0};
@@ -134,7 +169,7 @@ class PlainUnits final : public UnitArithmetic {
   }
 
   Recurrent cell_;
-  int64_t gates_, own_, begin_;
+  int64_t gates_, own_, begin_, own_features_;
   std::vector<Direction> directions_;
 };
 

@@ -99,7 +99,7 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
            "steps one device",
            node.layer.name, program_.device, device_.description());
     shared_ = runs_.size() - 1;
-    shared_steps_ = item(program_.values, step.output).shape.height;
+    shared_rows_ = item(program_.values, step.output).shape.height * static_cast<int64_t>(step.states.size());
   }
   run.carries = step.direction < 0 && traits_of(node.layer.operation).keeps_state;
   const int64_t window = item(plan_.windows, program_.device);

@@ -194,8 +194,8 @@ class SegmentExecutor {
   bool runs_in(size_t step, bool forward, int64_t phase) const;
   void forward_phase(size_t step, Slot& slot, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
   template <typename Take>
-  void take_rows(const std::vector<int64_t>& flows, int64_t phase, FlowPorts& ports, Take take);
-  void make_row(const Step& step, bool errors);
+  void take_rows(const std::vector<StateFlows>& flows, int64_t phase, FlowPorts& ports, Take take);
+  void make_row(const Step& step, bool errors, int64_t phase);
   void back_phase(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
   StepRange steps_of(const Step& step, size_t index, int64_t value, const MicroBatch& batch) const;
   Tensor* find_carried(const CarriedState& state);
@@ -226,8 +226,8 @@ class SegmentExecutor {
   std::vector<StepRun> runs_;  // one per step
   std::vector<std::unique_ptr<Tensor>> shared_keeps_;
   static constexpr size_t kNone = static_cast<size_t>(-1);
-  size_t shared_ = kNone;     // the step that makes some cells' steps
-  int64_t shared_steps_ = 0;  // of a sequence
+  size_t shared_ = kNone;    // the step that makes some cells' steps
+  int64_t shared_rows_ = 0;  // of states, of a sequence in F or in E
   std::vector<double> row_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<ErrorSet>> errors_;

@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/base/index.h"
+#include "core/plan/parts.h"
 #include "core/plan/schedule.h"
 #include "core/train/initialize.h"
 #include "core/train/segment_parts.h"
@@ -211,8 +212,10 @@ std::vector<CarriedState> SegmentExecutor::carried_states() const {
       const Shape& shape = runs_[i].state[t]->shape();
       states.push_back(
           {graph_.name_of(program_.steps[i].node), std::string(kCarriedNames[t]), {shape.channels, shape.height}, {0, shape.height}});
-      // A device that shares the steps has the states of all cells, and what is in the cells of its own.
-      if (const ChannelRange& units = program_.steps[i].units; !units.empty()) states.back().columns = units;
+      // A device that shares the steps has h of all, and what is in the cells of its own.
+      const ChannelRange& units = program_.steps[i].units;
+      const auto& cell = std::get<Recurrent>(graph_.node(program_.steps[i].node).layer.operation);
+      if (!units.empty()) states.back().columns = t == 0 ? features_of(cell, units) : units;
     }
   return states;
 }

@@ -15,7 +15,7 @@ namespace millrace {
 
 bool columns_in_back(const Plan& plan, const Graph& graph, const ParameterHome& home) {
   const auto group = std::ranges::find(plan.groups, home.layer, &Group::layer);
-  return home.tensor.starts_with("weight_hh") && group != plan.groups.end() && shares_steps(plan, graph, *group);
+  return home.tensor.starts_with("weight_h") && group != plan.groups.end() && shares_steps(plan, graph, *group);
 }
 
 SliceServer::SliceServer(const RingContext& context, const HomeRoute& route, Device& device)
@@ -42,12 +42,12 @@ bool SliceServer::find_pass() {
   return true;
 }
 
-// The slice's part of the columns that the user's cells have.
+// The slice's part of the columns that the user has in E: of U those of its features, of a projection those of its cells.
 std::vector<double> SliceServer::columns_in_back_of(int64_t version) const {
   const ParameterHome& home = slice_.where();
   const Graph& graph = context_.graph();
   const Node& node = graph.node(graph.index_of(home.layer));
-  const int64_t cells = std::get<Recurrent>(node.layer.operation).hidden;
+  const auto& cell = std::get<Recurrent>(node.layer.operation);
   std::vector<double> full(to_size(std::ranges::find(node.parameters, home.tensor, &ParameterSpec::tensor)->elements()));
   for (const Rows& rows : rows_) {
     std::vector<double> values(to_size(rows.slice->where().count));
@@ -56,7 +56,9 @@ std::vector<double> SliceServer::columns_in_back_of(int64_t version) const {
   }
   const Placement placement(context_.plan(), graph);
   const Shard& user = item(context_.plan().shards, placement.shard_on(node.group, home.user));
-  const std::vector<double> columns = columns_of(std::span<const double>(full), cells, user.units);
+  const bool projection = home.tensor.starts_with("weight_hr");
+  const std::vector<double> columns = columns_of(std::span<const double>(full), projection ? cell.hidden : cell.features(),
+                                                 projection ? user.units : features_of(cell, user.units));
   return {columns.begin() + home.offset, columns.begin() + home.offset + home.count};
 }
 

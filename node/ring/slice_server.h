@@ -25,7 +25,7 @@
 
 namespace millrace {
 
-// The recurrent weights of steps that devices share.
+// The recurrent weights of steps that devices share, and those of a projection.
 bool columns_in_back(const Plan& plan, const Graph& graph, const ParameterHome& home);
 
 class SliceServer final : public Updatable {
@@ -38,7 +38,7 @@ class SliceServer final : public Updatable {
 
   void evaluate_only(int64_t micro_batches) { user_.evaluate_only(micro_batches); }
 
-  // One of the slices that hold the rows of the recurrent weights between them, this one among them: passes for E give out columns.
+  // One of the slices that hold the rows of such weights between them, this one among them: passes for E give out columns.
   void give_columns_of(const HomeSlice& rows);
 
   bool step();

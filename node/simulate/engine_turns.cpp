@@ -61,8 +61,8 @@ void Engine::try_turns(int32_t index, Station& s) {
     const TurnWay& way = turns.way(forward);
     const int64_t chunk = network_.chunk_of(turns);
     const bool whole = network_.takes_whole(turns);
-    const bool shares = turns.steps > 0 && (forward || error) && whole;
-    const bool begins = turns.phase == 0, ends = !shares || turns.phase == turns.steps;
+    const bool shares = turns.rows > 0 && (forward || error) && whole;
+    const bool begins = turns.phase == 0, ends = !shares || turns.phase == turns.rows;
     const std::vector<int32_t>& inputs = network_.inputs_of(turns);
     int64_t end = now_;
     if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
@@ -118,11 +118,11 @@ void Engine::advance_action(const Turns& turns, const std::vector<int32_t>& inpu
   }
 }
 
-// One of the steps that devices share, and behind the last of them what is left of the action.
+// A row of the steps that devices share, and behind the last of them what is left of the action.
 void Engine::start_phase(int32_t index, Station& s, Turns& turns, const TurnWay& way, bool forward) {
   const int64_t others = item(way.durations, network_.chunk_of(turns)) - way.shared;
-  const bool last = turns.phase == turns.steps;
-  int64_t duration = last ? 0 : way.shared / turns.steps + (turns.phase < way.shared % turns.steps ? 1 : 0);
+  const bool last = turns.phase == turns.rows;
+  int64_t duration = last ? 0 : way.shared / turns.rows + (turns.phase < way.shared % turns.rows ? 1 : 0);
   if (forward ? last : turns.phase == 0) duration += others;
   const Action& action = network_.action_of(turns);
   if (turns.phase == 0) {
@@ -130,10 +130,11 @@ void Engine::start_phase(int32_t index, Station& s, Turns& turns, const TurnWay&
     advance_action(turns, way.inputs);
   }
   if (!last)
-    for (const int32_t read : way.rows) {
-      input(read).need = action.index * turns.steps + turns.phase + 1;
-      after_need(input(read).stream);
-    }
+    for (int64_t place = 0; place < turns.rows_of_step; ++place)
+      for (const int32_t read : item(way.rows, place)) {
+        input(read).need = (action.index * turns.rows + turns.phase + turns.rows_of_step - place) / turns.rows_of_step;
+        after_need(input(read).stream);
+      }
   s.busy += duration;
   s.running = true;
   if (last) ++s.cycle;
@@ -145,8 +146,8 @@ void Engine::end_action(int32_t index, Station& s) {
   const Action& action = network_.action_of(turns);
   const bool forward = action.kind == ActionKind::kForward;
   const TurnWay& way = turns.way(forward);
-  const bool shares = turns.steps > 0 && (forward || action.kind == ActionKind::kErrorBack);
-  if (shares && network_.takes_whole(turns) && turns.phase < turns.steps) {
+  const bool shares = turns.rows > 0 && (forward || action.kind == ActionKind::kErrorBack);
+  if (shares && network_.takes_whole(turns) && turns.phase < turns.rows) {
     s.window_end = now_;
     if (turns.rank >= 0) cores_.release(turns.rank);
     put(way.row, 1, now_);

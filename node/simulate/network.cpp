@@ -43,7 +43,7 @@ bool Network::takes_whole(const Turns& of) const {
 
 const std::vector<int32_t>& Network::inputs_of(const Turns& of) const {
   const TurnWay& way = of.way(action_of(of).kind == ActionKind::kForward);
-  if (of.phase > 0) return way.rows;
+  if (of.phase > 0) return item(way.rows, (of.phase - 1) % of.rows_of_step);
   return takes_whole(of) ? way.inputs : way.chunk_inputs;
 }
 

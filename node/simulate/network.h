@@ -215,10 +215,11 @@ struct TurnWay {
   std::vector<int32_t> flows, chunk_flows;    // likewise, that its output leaves on: it acts when they have room
   std::vector<int64_t> durations;             // picoseconds of a micro-batch, by chunk as they are taken
   int32_t out = -1;                           // a unit for each chunk
-  // Of a device that shares the steps of a recurrent layer: F and E in so many steps and one phase more, as the trainer takes them.
+  // Of a device that shares the steps of a recurrent layer: F and E in as many phases as rows of states and one more, as the trainer takes
+  // them.
   int64_t shared = 0;                                   // picoseconds of those steps; all else is behind them in F, before them in E
-  std::vector<int32_t> rows;                            // of the others, as inputs: those of the step before
-  int32_t row = -1;                                     // its own, at the end of each step
+  std::array<std::vector<int32_t>, 2> rows;             // of the others, as inputs, by the place of a row in its step: those made before
+  int32_t row = -1;                                     // its own, at the end of each phase
   int32_t early = -1;                                   // what leaves at the beginning, or with a chunk before
   std::vector<int32_t> early_flows, early_chunk_flows;  // that need room then
 };
@@ -237,7 +238,8 @@ struct Turns {
   int64_t all_reduce = 0;                               // picoseconds of a mini-batch: what replicas need to agree
   int64_t act_bits_of_window = 0, act_bits_shared = 0;  // shared: among them, once, whatever is in flight
   int64_t window = 1;
-  int64_t steps = 0;  // that devices share
+  int64_t rows = 0;          // of states, of steps that devices share
+  int64_t rows_of_step = 1;  // that projects: two
   int64_t phase = 0;
   bool keeps_card = false;       // from the first chunk of an action to the last: its weights are there once
   std::vector<int64_t> updated;  // the end of each update
@@ -248,6 +250,7 @@ struct Turns {
 
 // What an input of a device that takes turns is for, told by its base until all are there. At once: what takes sequences whole reads it.
 inline constexpr int64_t kOfForward = 0, kOfError = -1, kRowOfForward = -2, kRowOfError = -3, kAtOnceOfForward = -4, kAtOnceOfError = -5;
+inline constexpr int64_t kSecondRowOfForward = -6, kSecondRowOfError = -7;  // of a step that gives two
 
 // What one window makes of the schedule: shared by all devices that have it.
 struct DeviceSchedule {

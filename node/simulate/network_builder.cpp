@@ -63,10 +63,10 @@ void NetworkBuilder::finish() {
     if (station.turns < 0) continue;
     Turns& turns = item(network_.turns, station.turns);
     const int64_t role = std::exchange(network_.inputs.back().base, 0);
-    TurnWay& way = turns.way(role == kOfForward || role == kRowOfForward || role == kAtOnceOfForward);
+    TurnWay& way = turns.way(role == kOfForward || role == kRowOfForward || role == kSecondRowOfForward || role == kAtOnceOfForward);
     const auto input = static_cast<int32_t>(network_.inputs.size()) - 1;
-    if (role == kRowOfForward || role == kRowOfError) {
-      way.rows.push_back(input);
+    if (role == kRowOfForward || role == kRowOfError || role == kSecondRowOfForward || role == kSecondRowOfError) {
+      way.rows[role == kSecondRowOfForward || role == kSecondRowOfError ? 1 : 0].push_back(input);
       continue;
     }
     way.inputs.push_back(input);

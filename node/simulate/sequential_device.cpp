@@ -109,12 +109,14 @@ class SequentialDevice {
     station.turns = static_cast<int32_t>(context_.network.turns.size());
     std::vector<int32_t> outs = {turns.forward.out, turns.back.out, gradient_out};
     if (shared_ >= 0) {
-      turns.steps = sum_shape(context_.graph.node(item(program_.steps, shared_).node)).plane();
+      const Step& steps = item(program_.steps, shared_);
+      turns.rows_of_step = std::ssize(steps.states);
+      turns.rows = turns.rows_of_step * sum_shape(context_.graph.node(steps.node)).plane();
       for (TurnWay* way : {&turns.forward, &turns.back}) {
         const Phase phase = way == &turns.forward ? Phase::kForward : Phase::kErrorBack;
         const bool measured = !context_.options.measured.empty();
         way->shared = measured ? whole_chunk(*way, phase == Phase::kForward) : picoseconds_of(context_, device_, phase, true);
-        way->row = context_.builder.stream(static_cast<int32_t>(turns.steps));
+        way->row = context_.builder.stream(static_cast<int32_t>(turns.rows));
         way->early = context_.builder.stream(static_cast<int32_t>(chunks_));
         outs.push_back(way->row);
         outs.push_back(way->early);
@@ -207,30 +209,38 @@ class SequentialDevice {
   }
 
   // The rows that the others make and that this one passes on, and its own.
-  void share(const StateFlows& flows, bool forward) {
-    const Turns turns = context_.network.turns.back();
+  void share(const std::vector<StateFlows>& flows, bool forward) {
+    const int64_t rows_of_step = std::ssize(flows);
+    for (int64_t place = 0; place < rows_of_step; ++place) share(item(flows, place), forward, place, rows_of_step);
+  }
+  void share(const StateFlows& flows, bool forward, int64_t place, int64_t rows_of_step) {
+    const int32_t own = context_.network.turns.back().way(forward).row;
     for (const int64_t flow : flows.in) {
       const int32_t rows = messages_of(flow);
-      Input input = row_of(context_.stream_of_flow(flow), rows);
+      Input input = row_of(context_.stream_of_flow(flow), rows, 0, 1);
       if (const int64_t next = passed_on(item(context_.plan.flows, flow)); next >= 0)
         context_.builder.read(add_leaving(context_, device_, next, rows, context_.micro_batches), input);
       // Of the steps before: none for the first.
       input.table = context_.builder.table({0});
-      input.base = forward ? kRowOfForward : kRowOfError;
+      input.base = place == 0 ? (forward ? kRowOfForward : kRowOfError) : forward ? kSecondRowOfForward : kSecondRowOfError;
       context_.builder.read(station_, input);
     }
     for (const int64_t flow : flows.out) {
       const int32_t rows = messages_of(flow);
-      context_.builder.read(add_leaving(context_, device_, flow, rows, context_.micro_batches), row_of(turns.way(forward).row, rows));
+      const Input input = row_of(own, rows, static_cast<int32_t>(place), static_cast<int32_t>(rows_of_step));
+      context_.builder.read(add_leaving(context_, device_, flow, rows, context_.micro_batches), input);
     }
   }
-  Input row_of(int32_t stream, int32_t rows) {
+  // One of so many units of the stream, at that place among them.
+  Input row_of(int32_t stream, int32_t rows, int32_t place, int32_t of) {
     Input input;
     input.stream = stream;
-    input.table = context_.builder.table(identity_rows(rows));
-    input.per_cycle = rows;
+    RowTable made = identity_rows(rows);
+    for (int32_t& row : made) row = (row - 1) * of + place + 1;
+    input.table = context_.builder.table(made);
+    input.per_cycle = rows * of;
     input.whole = true;
-    input.slack = kFewestCredits;  // who is a step behind holds the others back
+    input.slack = kFewestCredits * of;  // who is a step behind holds the others back
     return input;
   }
   // The same rows on the next link; -1: they end here.

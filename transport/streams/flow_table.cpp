@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "core/base/index.h"
 #include "core/plan/flow_load.h"
+#include "core/plan/parts.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
 #include "transport/streams/settings.h"
@@ -77,7 +78,7 @@ FlowTable flow_table(const Plan& plan, int64_t credits) {
   for (const Flow& flow : plan.flows) add(flow);
   for (const Flow& flow : plan.flows) {
     const bool forward = flow.direction == Direction::kForward && (flow.stream == Stream::kActivation || flow.stream == Stream::kPartial);
-    const bool used = forward || (flow.stream == Stream::kState && flow.tensor.ends_with(":h"));
+    const bool used = forward || (flow.stream == Stream::kState && is_forward_state(flow.tensor));
     table.twins.push_back(used ? static_cast<int64_t>(table.flows.size()) : -1);
     if (used) add(flow);
   }

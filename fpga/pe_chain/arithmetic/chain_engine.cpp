@@ -6,10 +6,9 @@ namespace {
 
 constexpr ChainBuild kBuild{.elements = 256};  // numbers do not depend on it
 
-// A projected layer stands on one board, whole.
 FixedSteps model_of(const StepsOfBoard& of) {
-  if (of.layer.projection > 0) return {of.layer, std::vector<UnitRange>{of.board}, kBuild, of.error_fraction};
-  return {of.layer, of.board, kBuild, of.error_fraction};
+  if (of.layer.projection > 0 && of.part == StepPart::kBoth) return {of.layer, std::vector<UnitRange>{of.board}, kBuild, of.error_fraction};
+  return {of.layer, of.board, kBuild, of.error_fraction, of.part};
 }
 
 class HostEngine final : public ChainEngine {

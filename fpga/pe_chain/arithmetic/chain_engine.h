@@ -5,8 +5,8 @@
 //   const FixedErrors errors = engine->back({layer, {0, layer.hidden}, /*error_fraction=*/12}, dh, run, kept, back_state, errors_counted);
 //
 // Every engine gives the numbers of FixedSteps (fixed_steps.h), bit by bit: the same arguments, states, records and counters. `layer` is
-// borrowed for a call; `board` has the cells that are computed, all of them or those of one board of several. Used from one thread. Fails
-// with kUnavailable, naming what, on layers that the engine does not compute.
+// borrowed for a call; `board` has the cells that are computed, all of them or those of one board of several, and `part` what of a step, of
+// a projected layer on several. Used from one thread. Fails with kUnavailable, naming what, on layers that the engine does not compute.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,7 @@ struct StepsOfBoard {
   const FixedRecurrent& layer;
   UnitRange board;
   int error_fraction = 0;
+  StepPart part = StepPart::kBoth;
 
   bool whole() const { return board.begin == 0 && board.end == layer.hidden; }
 };

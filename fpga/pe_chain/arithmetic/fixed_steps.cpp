@@ -47,17 +47,24 @@ std::vector<int16_t> projection_columns_of(const FixedRecurrent& layer) {
   return columns;
 }
 
-// An output of a projection, from weights and elements as they are dealt to the units of the engine.
-int64_t dealt_product(const DealtInputs& deal, ChainProduct product, int64_t output, const std::vector<int16_t>& weights,
+// An output of a projection, from weights and elements as they are dealt to the units of the engine; `local`: among those of its board.
+int64_t dealt_product(const DealtInputs& deal, ChainProduct product, int64_t output, int64_t local, const std::vector<int16_t>& weights,
                       const std::vector<int16_t>& elements) {
   product.inputs = deal.each();
   int64_t sum = 0;
   for (int64_t unit = 0; unit < deal.units; ++unit)
-    sum += chained(product, output, weights.data() + deal.begin(output, unit), elements.data() + deal.begin(0, unit));
+    sum += chained(product, local, weights.data() + deal.begin(output, unit), elements.data() + deal.begin(0, unit));
   return sum;
 }
 
 }  // namespace
+
+UnitRange features_of_board(int64_t hidden, int64_t features, const UnitRange& board) {
+  return {board.begin * features / hidden, board.end * features / hidden};
+}
+bool divides_features(int64_t hidden, int64_t features, const UnitRange& board) {
+  return board.begin * features % hidden == 0 && board.end * features % hidden == 0;
+}
 
 FixedSteps::FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> boards, const ChainBuild& build, int error_fraction)
     : layer_(layer), boards_(std::move(boards)), build_(build), error_fraction_(error_fraction) {
@@ -66,19 +73,21 @@ FixedSteps::FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> board
     if (board.begin != next || board.end <= board.begin)
       fail(ErrorCode::kUsage, "boards own units [{}, {}) behind {}: give each at least one, in order, without a gap", board.begin,
            board.end, next);
+    if (!divides_features(layer.hidden, layer.features(), board))
+      fail(ErrorCode::kUsage, "a board owns units [{}, {}) of {} and no whole number of their {} features", board.begin, board.end,
+           layer.hidden, layer.features());
     next = board.end;
   }
   if (next != layer.hidden) fail(ErrorCode::kUsage, "boards own {} units of {}", next, layer.hidden);
-  if (layer.projection > 0 && boards_.size() > 1)
-    fail(ErrorCode::kUnavailable, "a projected layer over {} boards: its sums lie across them; give it one board", boards_.size());
   if (error_fraction < 0 || error_fraction > kMostFractionBits)
     fail(ErrorCode::kUsage, "{} fraction bits of errors: 0 to {}", error_fraction, kMostFractionBits);
 }
 
-FixedSteps::FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction)
-    : layer_(layer), boards_({board}), build_(build), error_fraction_(error_fraction) {
-  MILLRACE_CHECK(0 <= board.begin && board.begin < board.end && board.end <= layer.hidden && layer.projection == 0, "units [{}, {}) of {}",
-                 board.begin, board.end, layer.hidden);
+FixedSteps::FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction, StepPart part)
+    : layer_(layer), boards_({board}), build_(build), error_fraction_(error_fraction), part_(part) {
+  MILLRACE_CHECK(0 <= board.begin && board.begin < board.end && board.end <= layer.hidden &&
+                     divides_features(layer.hidden, layer.features(), board) && (layer.projection > 0) == (part != StepPart::kBoth),
+                 "units [{}, {}) of {} in parts {}", board.begin, board.end, layer.hidden, static_cast<int>(part));
 }
 
 FixedBackState zero_back_state(const FixedRecurrent& layer, int64_t streams) {
@@ -90,12 +99,16 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
                                          RecurrentCounters& counters) const {
   const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
   const int64_t vectors = run.streams * run.steps;
-  MILLRACE_CHECK(sums.size() == static_cast<size_t>(vectors * layer_.rows()), "{} sums", sums.size());
+  const bool projected = layer_.projection > 0, units_too = part_ != StepPart::kFeatures, features_too = part_ != StepPart::kUnits;
+  MILLRACE_CHECK(sums.size() == static_cast<size_t>(units_too ? vectors * layer_.rows() : 0), "{} sums", sums.size());
   const int shift = layer_.formats.sum_shift(layer_.cell);
   const bool gru = layer_.cell == CellKind::kGru;
   std::vector<int16_t> output(static_cast<size_t>(vectors * features));
-  kept.records.assign(static_cast<size_t>(vectors * hidden), {});
-  kept.units.assign(layer_.projection > 0 ? static_cast<size_t>(vectors * hidden) : 0, 0);
+  if (units_too) {
+    kept.records.assign(static_cast<size_t>(vectors * hidden), {});
+    kept.units.assign(projected ? static_cast<size_t>(vectors * hidden) : 0, 0);
+  }
+  MILLRACE_CHECK(!projected || kept.units.size() == static_cast<size_t>(vectors * hidden), "{} units", kept.units.size());
   const DealtInputs deal{.inputs = hidden, .units = gates};
   const std::vector<int16_t> projection = deal.of(layer_.projection_weight);
   std::vector<int16_t> made(static_cast<size_t>(hidden));
@@ -105,8 +118,9 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
       if (step >= run.valid_steps(stream)) continue;
       const int64_t vector = stream * run.steps + step;
       int16_t* h = state.hidden.data() + stream * features;
-      if (layer_.projection == 0) std::copy_n(h, hidden, made.begin());  // units of other boards stand still here
+      if (!projected) std::copy_n(h, hidden, made.begin());  // units of other boards stand still here
       for (const UnitRange& board : boards_) {
+        if (!units_too) break;
         const ChainProduct product{features, board.count(), build_.elements, build_.most_parts};
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
           int64_t hidden_sum = 0;
@@ -128,22 +142,29 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
             return static_cast<int16_t>(saturated(shifted_to_nearest(c, kCellFraction - kSumFraction)));
           };
           int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * hidden + unit)];
-          const int16_t before = layer_.projection > 0 ? int16_t{0} : h[unit];
+          const int16_t before = projected ? int16_t{0} : h[unit];
           record.before = cell != nullptr ? argument(*cell) : gru ? before : int16_t{0};
           made[static_cast<size_t>(unit)] = unit_step(layer_, exact, hidden_sum, cell, before, counters);
           if (cell != nullptr) record.cell = argument(*cell);
         }
       }
-      if (layer_.projection > 0) {
-        std::ranges::copy(made, kept.units.begin() + vector * hidden);
-        const ChainProduct product{hidden, features, build_.elements, build_.most_parts};
-        const std::vector<int16_t> units = deal.of(made);
-        for (int64_t feature = 0; feature < features; ++feature) {
-          const int64_t sum = dealt_product(deal, product, feature, projection, units);
-          h[feature] = cell_sum(sum, layer_.projection_shift(), counters.outputs);
-        }
-      } else {
+      if (!projected) {
         std::ranges::copy(made, h);
+      } else if (units_too) {
+        std::ranges::copy(made, kept.units.begin() + vector * hidden);
+      } else {
+        std::copy_n(kept.units.begin() + vector * hidden, hidden, made.begin());
+      }
+      if (projected && features_too) {
+        const std::vector<int16_t> units = deal.of(made);
+        for (const UnitRange& board : boards_) {
+          const UnitRange own = features_of_board(hidden, features, board);
+          const ChainProduct product{hidden, own.count(), build_.elements, build_.most_parts};
+          for (int64_t feature = own.begin; feature < own.end; ++feature) {
+            const int64_t sum = dealt_product(deal, product, feature, feature - own.begin, projection, units);
+            h[feature] = cell_sum(sum, layer_.projection_shift(), counters.outputs);
+          }
+        }
       }
       std::copy_n(h, features, output.data() + vector * features);
     }
@@ -155,14 +176,16 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
   const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
   const int64_t vectors = run.streams * run.steps;
   MILLRACE_CHECK(errors.size() == static_cast<size_t>(vectors * features), "{} errors", errors.size());
-  MILLRACE_CHECK(kept.records.size() == static_cast<size_t>(vectors * hidden), "{} records", kept.records.size());
   const bool gru = layer_.cell == CellKind::kGru, projected = layer_.projection > 0;
+  const bool units_too = part_ != StepPart::kFeatures, features_too = part_ != StepPart::kUnits;
+  MILLRACE_CHECK(!units_too || kept.records.size() == static_cast<size_t>(vectors * hidden), "{} records", kept.records.size());
   const int weight_fraction = layer_.formats.hidden_weight();
   FixedErrors result;
-  result.sums.assign(static_cast<size_t>(vectors * layer_.rows()), 0);
+  result.sums.assign(units_too ? static_cast<size_t>(vectors * layer_.rows()) : 0, 0);
   result.candidates.assign(gru ? static_cast<size_t>(vectors * hidden) : 0, 0);
-  result.features.assign(projected ? static_cast<size_t>(vectors * features) : 0, 0);
-  const std::vector<UnitRange> owners = projected ? std::vector<UnitRange>{{0, features}} : boards_;
+  result.features.assign(projected && features_too ? static_cast<size_t>(vectors * features) : 0, 0);
+  std::vector<UnitRange> owners;
+  for (const UnitRange& board : boards_) owners.push_back(features_of_board(hidden, features, board));
   const std::vector<int16_t> columns = columns_of(layer_, owners);
   const DealtInputs deal{.inputs = features, .units = gates};
   const std::vector<int16_t> projection = projected ? deal.of(projection_columns_of(layer_)) : std::vector<int16_t>{};
@@ -181,16 +204,18 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
         const int64_t direct = int64_t{errors[static_cast<size_t>(vector * features + feature)]} + (gru ? carried[feature] : 0);
         return cell_sum(sum + direct * (int64_t{1} << weight_fraction), weight_fraction, counters);
       };
+      if (!features_too) std::copy_n(errors.begin() + vector * features, features, dh.begin());
       for (const UnitRange& board : owners)
-        for (int64_t feature = board.begin; feature < board.end; ++feature)
+        for (int64_t feature = board.begin; features_too && feature < board.end; ++feature)
           dh[static_cast<size_t>(feature)] =
               error_of_state({hidden, board.count(), build_.elements, build_.most_parts}, feature, feature - board.begin);
-      if (projected) {
-        std::ranges::copy(dh, result.features.begin() + vector * features);
-        const ChainProduct product{features, hidden, build_.elements, build_.most_parts};
-        const std::vector<int16_t> dealt_dh = deal.of(dh);
-        for (int64_t unit = 0; unit < hidden; ++unit) {
-          const int64_t sum = dealt_product(deal, product, unit, projection, dealt_dh);
+      if (projected && features_too) std::ranges::copy(dh, result.features.begin() + vector * features);
+      if (!units_too) continue;
+      const std::vector<int16_t> dealt_dh = projected ? deal.of(dh) : std::vector<int16_t>{};
+      for (const UnitRange& board : boards_) {
+        const ChainProduct product{features, board.count(), build_.elements, build_.most_parts};
+        for (int64_t unit = board.begin; projected && unit < board.end; ++unit) {
+          const int64_t sum = dealt_product(deal, product, unit, unit - board.begin, projection, dealt_dh);
           dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
         }
       }

@@ -9,8 +9,10 @@
 // columns of its units back, takes the others' rows of h, and of errors, and gives its own; every sum lies on one board, its products
 // on one element or two, so that numbers depend neither on the boards nor on the elements. dh is rounded once, from
 //   round((dy + carried) 2^s + sum over gates and units of U d),  s the fraction bits of U.
-// A projection's inputs are dealt to the engine's units. A projected layer stands on one board: more are refused. Sequences may end
-// (RecurrentRun::lengths): behind its end a sequence's output, errors and record are zero, and states and errors pass by.
+// A projection's inputs are dealt to the engine's units. Of a projected layer a board owns as large a part of the features as of the units,
+// from the same place on: rows of the projection of its features forward, columns of its units back, and columns of U of its features.
+// There a step has two parts, with what the others made between them: forward units and then features, back features and then units.
+// Sequences may end (RecurrentRun::lengths): behind its end a sequence's output, errors and record are zero, and states and errors pass by.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,13 @@ struct UnitRange {
   int64_t count() const { return end - begin; }
 };
 
+// What of a step a board makes at once.
+enum class StepPart {
+  kBoth,
+  kUnits,    // of a projected layer on several boards: gates and states, or from errors of all features to those of its units' gates
+  kFeatures  // there: h of its features from what all units gave out, or errors of these
+};
+
 struct ChainBuild {
   int64_t elements = 256;  // of a unit
   int64_t most_parts = 2;
@@ -37,6 +46,10 @@ struct FixedKept {
   std::vector<UnitRecord> records;
   std::vector<int16_t> units;  // of a projected layer: what is projected, for the projection's gradient
 };
+
+// The features of a board with those units; `divides`: they are whole.
+UnitRange features_of_board(int64_t hidden, int64_t features, const UnitRange& board);
+bool divides_features(int64_t hidden, int64_t features, const UnitRange& board);
 
 struct FixedBackState {          // between runs, the later of which comes first
   std::vector<int16_t> errors;   // [stream][gate][unit] that the recurrent product takes
@@ -53,11 +66,14 @@ struct FixedErrors {
 
 class FixedSteps {
  public:
-  // Fails with kUnavailable on a projection over several boards, with kUsage on boards that do not cover the units in order.
+  // Fails with kUsage on boards that do not cover the units in order, or whose features they do not divide in the same proportion.
   FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> boards, const ChainBuild& build, int error_fraction);
   // One board of several, a step at a time: of the layer's weights it has rows of its units in forward() and their columns in back(). What
   // is the others' in h, and in the errors that the recurrent product takes, the caller writes into the states between the steps.
-  FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction);
+  // Of a part, forward() takes what units give out in kept.units where it is the features', and leaves it there where it is the units',
+  // and back() takes errors of all features in place of the layer's where it is the units'.
+  FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction,
+             StepPart part = StepPart::kBoth);
 
   // `sums` are [stream][step][unit][gate]; gives h as [stream][step][feature].
   std::vector<int16_t> forward(std::span<const int16_t> sums, const RecurrentRun& run, RecurrentState& state, FixedKept& kept,
@@ -72,6 +88,7 @@ class FixedSteps {
   std::vector<UnitRange> boards_;
   ChainBuild build_;
   int error_fraction_;
+  StepPart part_ = StepPart::kBoth;
 };
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 // units, input i to unit i mod 4; each unit's product is of as many inputs, zero behind the last, and the four are added as those of dh.
 // Whatever comes in without a leading one (weights, biases, sums, errors, states, a record) counts as zero, as in the hardware's operators;
 // a record keeps the state before its first step as it came. Nothing depends on the elements or the boards. One sequence at a time; a
-// projected layer stands on one board.
+// projected layer on several boards has them own units and features as fixed_steps.h says, and takes parts of steps likewise.
 #pragma once
 
 #include <cmath>
@@ -74,24 +74,27 @@ class RealSteps {
  public:
   RealSteps(const RealLayer<T>& layer, std::vector<UnitRange> boards, const ChainBuild& build)
       : l_(layer), boards_(std::move(boards)), build_(build), gates_(layer.gates()), hidden_(layer.hidden), features_(layer.features()) {
-    if (layer.projection > 0 && boards_.size() > 1)
-      fail(ErrorCode::kUnavailable, "a projected layer over {} boards: its sums lie across them; give it one board", boards_.size());
+    find_owners();
   }
 
   // One board of several, as FixedSteps has it.
-  RealSteps(const RealLayer<T>& layer, const UnitRange& board, const ChainBuild& build)
-      : l_(layer), boards_({board}), build_(build), gates_(layer.gates()), hidden_(layer.hidden), features_(layer.features()) {}
+  RealSteps(const RealLayer<T>& layer, const UnitRange& board, const ChainBuild& build, StepPart part = StepPart::kBoth)
+      : l_(layer), boards_({board}), build_(build), gates_(layer.gates()), hidden_(layer.hidden), features_(layer.features()), part_(part) {
+    find_owners();
+  }
 
   std::vector<T> forward(std::span<const T> sums, int64_t steps, RealState<T>& state, RealKept<T>& kept) const {
     std::vector<T> output;
     const auto units = static_cast<size_t>(hidden_), all = static_cast<size_t>(steps) * units;
-    kept = {std::vector<T>(all * static_cast<size_t>(gates_)), std::vector<T>(all), std::vector<T>(all), std::vector<T>(all)};
+    const bool units_too = part_ != StepPart::kFeatures;
+    if (units_too)
+      kept = {std::vector<T>(all * static_cast<size_t>(gates_)), std::vector<T>(all), std::vector<T>(all), std::vector<T>(all)};
     std::vector<T> made(units);
     const DealtInputs deal{.inputs = hidden_, .units = gates_};
     const std::vector<T> projection = deal.of(l_.projection_weight);
     for (int64_t step = 0; step < steps; ++step) {
       for (const UnitRange& board : boards_)
-        for (int64_t unit = board.begin; unit < board.end; ++unit) {
+        for (int64_t unit = board.begin; units_too && unit < board.end; ++unit) {
           T product[4] = {}, sum[4] = {};
           for (int64_t gate = 0; gate < gates_; ++gate) {
             const int64_t row = gate * hidden_ + unit;
@@ -102,10 +105,12 @@ class RealSteps {
           made[at(unit)] = unit_forward(step, unit, sum, product, state, kept);
         }
       if (l_.projection > 0) {
-        std::copy(made.begin(), made.end(), kept.units.begin() + step * hidden_);
+        if (units_too) std::copy(made.begin(), made.end(), kept.units.begin() + step * hidden_);
+        std::copy_n(kept.units.begin() + step * hidden_, hidden_, made.begin());
         const std::vector<T> dealt = deal.of(made);
-        for (int64_t feature = 0; feature < features_; ++feature)
-          state.hidden[at(feature)] = by_units(deal, features_, feature, projection, dealt);
+        for (const UnitRange& own : owners_)
+          for (int64_t feature = own.begin; part_ != StepPart::kUnits && feature < own.end; ++feature)
+            state.hidden[at(feature)] = by_units(deal, own, feature, projection, dealt);
       } else {
         for (const UnitRange& board : boards_)
           std::copy(made.begin() + board.begin, made.begin() + board.end, state.hidden.begin() + board.begin);
@@ -119,14 +124,15 @@ class RealSteps {
     RealErrors<T> result{std::vector<T>(at(steps * gates_ * hidden_)), std::vector<T>(at(steps * hidden_)),
                          std::vector<T>(at(steps * features_))};
     std::vector<T> next(state.errors.size());
-    const std::vector<UnitRange> owners = l_.projection > 0 ? std::vector<UnitRange>{{0, features_}} : boards_;
-    const std::vector<T> columns = columns_of(owners);
+    const bool features_too = part_ != StepPart::kUnits;
+    const std::vector<T> columns = columns_of(owners_);
     const DealtInputs deal{.inputs = features_, .units = gates_};
     const std::vector<T> back_projection = l_.projection > 0 ? deal.of(projection_columns()) : std::vector<T>{};
     for (int64_t step = steps - 1; step >= 0; --step) {
       T* dh = result.features.data() + step * features_;
-      for (const UnitRange& board : owners)
-        for (int64_t feature = board.begin; feature < board.end; ++feature) {
+      if (!features_too) std::copy_n(errors.begin() + step * features_, features_, dh);
+      for (const UnitRange& board : owners_)
+        for (int64_t feature = board.begin; features_too && feature < board.end; ++feature) {
           T part[4] = {};
           for (int64_t gate = 0; gate < gates_; ++gate)
             part[gate] = chained({hidden_, board.count(), build_.elements, build_.most_parts}, feature - board.begin,
@@ -135,10 +141,11 @@ class RealSteps {
           const T direct = l_.cell == CellKind::kGru ? flushed(state.carried[at(feature)]) : T{0};
           dh[feature] = flushed(flushed(flushed(errors[at(step * features_ + feature)]) + direct) + product);
         }
+      if (part_ == StepPart::kFeatures) continue;
       const std::vector<T> dealt = l_.projection > 0 ? deal.of(std::vector<T>(dh, dh + features_)) : std::vector<T>{};
       for (const UnitRange& board : boards_)
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
-          const T error = l_.projection > 0 ? by_units(deal, hidden_, unit, back_projection, dealt) : dh[unit];
+          const T error = l_.projection > 0 ? by_units(deal, board, unit, back_projection, dealt) : dh[unit];
           unit_back(step, unit, error, kept, state.carried[at(unit)], result, next);
         }
       state.errors = next;
@@ -148,6 +155,14 @@ class RealSteps {
 
  private:
   static size_t at(int64_t index) { return static_cast<size_t>(index); }
+  void find_owners() {
+    for (const UnitRange& board : boards_) {
+      if (!divides_features(hidden_, features_, board))
+        fail(ErrorCode::kUsage, "a board owns units [{}, {}) of {} and no whole number of their {} features", board.begin, board.end,
+             hidden_, features_);
+      owners_.push_back(features_of_board(hidden_, features_, board));
+    }
+  }
   static T sigmoid(T x) {
     if constexpr (std::is_same_v<T, float>)
       return sigmoid_by_pieces(x);
@@ -183,13 +198,13 @@ class RealSteps {
     const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts;
     return chain_sum<T>({product.inputs, parts}, weights, elements);
   }
-  // A projection's product, from weights and elements as they are dealt to the engine's units.
-  T by_units(const DealtInputs& deal, int64_t outputs, int64_t output, const std::vector<T>& weights,
+  // An output of a projection that a board owns, from weights and elements as they are dealt to the engine's units.
+  T by_units(const DealtInputs& deal, const UnitRange& own, int64_t output, const std::vector<T>& weights,
              const std::vector<T>& elements) const {
     T part[4] = {};
     for (int64_t unit = 0; unit < gates_; ++unit)
-      part[unit] = chained({deal.each(), outputs, build_.elements, build_.most_parts}, output, weights.data() + deal.begin(output, unit),
-                           elements.data() + deal.begin(0, unit));
+      part[unit] = chained({deal.each(), own.count(), build_.elements, build_.most_parts}, output - own.begin,
+                           weights.data() + deal.begin(output, unit), elements.data() + deal.begin(0, unit));
     return added(part);
   }
   // What the engine's units give of one output.
@@ -263,9 +278,10 @@ class RealSteps {
   }
 
   const RealLayer<T>& l_;
-  std::vector<UnitRange> boards_;
+  std::vector<UnitRange> boards_, owners_;  // of units, of features
   ChainBuild build_;
   int64_t gates_, hidden_, features_;
+  StepPart part_ = StepPart::kBoth;
 };
 
 }  // namespace millrace

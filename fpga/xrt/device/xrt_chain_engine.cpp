@@ -20,7 +20,9 @@ class BoardSteps final : public ChainEngine {
     const StepsBlock block = block_of(of, run);
     const StepsSizes sizes = sizes_of(layer, block);
     PhaseRegisters registers = registers_for(PhaseCode::kSteps, of, block, run);
-    registers.pointers[kSecond] = buffers_.holding(kSecond, Parts().add(sums).add(state.hidden).bytes());
+    registers.pointers[kSecond] = buffers_.holding(
+        kSecond,
+        (sizes.given_units > 0 ? Parts().add(sums).add(state.hidden).add(kept.units) : Parts().add(sums).add(state.hidden)).bytes());
     registers.pointers[kExtra] = buffers_.holding(kExtra, Parts().add(layer.bias).add(layer.hidden_bias).add(state.cell).bytes());
     const size_t bytes = sizeof(ResultHeader) + sizeof(RecurrentCounters) + sizeof(int32_t) * sizes.of_layer.cells +
                          sizeof(int16_t) * (sizes.of_layer.state + sizes.of_layer.outputs + sizes.units + sizes.records);

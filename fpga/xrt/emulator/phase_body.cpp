@@ -166,11 +166,11 @@ class Body final : public PhaseBody {
     take(layer.projection_weight, weights, sizes.of_layer.projection_weights);
     const RecurrentRun run{
         .streams = block.layer.streams, .steps = block.layer.steps, .first_step = 0, .lengths = {valid.begin(), valid.end()}};
-    const StepsOfBoard of{layer, {block.board_begin, block.board_end}, block.error_bits};
+    const StepsOfBoard of{layer, {block.board_begin, block.board_end}, block.error_bits, static_cast<StepPart>(block.part)};
     const uint64_t result = at[kResult] + sizeof(ResultHeader);
     FixedKept kept;
     if (back) return steps_back(of, run, sizes, memory, at[kSecond], result);
-    auto given = memory.of<int16_t>(at[kSecond], sizes.sums + sizes.of_layer.state);
+    auto given = memory.of<int16_t>(at[kSecond], sizes.sums + sizes.of_layer.state + sizes.given_units);
     auto wide = memory.of<int32_t>(at[kExtra], sizes.of_layer.biases + sizes.of_layer.hidden_biases + sizes.of_layer.cells);
     take(layer.bias, wide, sizes.of_layer.biases);
     take(layer.hidden_bias, wide, sizes.of_layer.hidden_biases);
@@ -179,6 +179,7 @@ class Body final : public PhaseBody {
     const auto sums = given.first(sizes.sums);
     given = given.subspan(sizes.sums);
     take(state.hidden, given, sizes.of_layer.state);
+    take(kept.units, given, sizes.given_units);
     const auto counted = memory.at(result, sizeof(RecurrentCounters));
     const uint64_t behind_counters = result + sizeof(RecurrentCounters);
     auto cells = memory.of<int32_t>(behind_counters, sizes.of_layer.cells);

@@ -6,7 +6,8 @@
 //
 //   both      source       StepsBlock, then the valid steps of each stream (64 bits)
 //             parameters   weights of h and of the projection, as FixedRecurrent has them (16 bits)
-//   forward   second       x W [stream][step][unit][gate] as elements, then h of the state [stream][feature] (16 bits)
+//   forward   second       x W [stream][step][unit][gate] as elements, then h of the state [stream][feature] (16 bits), then, where the
+//                          part is the features', what is projected [stream][step][unit]
 //             extra        biases, gru's own of h where there are, then c of the state [stream][unit] (32 bits)
 //             result       ResultHeader, RecurrentCounters, c and h of the state behind the last step, h [stream][step][feature], what is
 //                          projected [stream][step][unit], and the record [stream][step][unit] (kRecordElements of 16 bits each)
@@ -15,6 +16,7 @@
 //             result       ResultHeader, ArithmeticCounters, the two states in front of the first step, errors of the sums
 //                          [stream][step][unit][gate], gru's candidates [stream][step][unit], and of the features where there is a
 //                          projection [stream][step][feature]
+// A part of a step has none of what the other makes: x W, records and errors of sums are the units', errors of features are the features'.
 // Of the scalars phase and run count. Plain numbers; layer_of fails with kMalformed, naming the number, on what no layer has.
 #pragma once
 
@@ -29,7 +31,7 @@ namespace millrace::xrt {
 struct StepsBlock {
   RecurrenceBlock layer;
   int64_t board_begin = 0, board_end = 0;  // units
-  int32_t error_bits = 0, reserved = 0;
+  int32_t error_bits = 0, part = 0;        // part: StepPart
 };
 static_assert(sizeof(StepsBlock) == sizeof(RecurrenceBlock) + 24);
 
@@ -38,7 +40,7 @@ static_assert(sizeof(UnitRecord) == kRecordElements * sizeof(int16_t));
 
 struct StepsSizes {
   RecurrenceSizes of_layer;
-  size_t sums = 0, units = 0, records = 0;                      // `units` are those of a projected layer
+  size_t sums = 0, units = 0, given_units = 0, records = 0;     // `units` are those of a projected layer
   size_t taken = 0, carried = 0, candidates = 0, features = 0;  // back; `features` of a projected layer
 
   size_t weights() const { return of_layer.hidden_weights + of_layer.projection_weights; }

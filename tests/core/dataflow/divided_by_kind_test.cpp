@@ -176,6 +176,11 @@ TEST(DividedByKind, GradientsOfRecordsAreThoseOfTheUndividedLayer) {
   }
 }
 
+int64_t projected_shared_layers(const Plan& plan, const Graph& graph) {
+  return std::ranges::count_if(plan.groups, [&](const Group& group) {
+    return shares_steps(plan, graph, group) && std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation).projection > 0;
+  });
+}
 int64_t shared_layers(const Plan& plan, const Graph& graph) {
   return std::ranges::count_if(plan.groups, [&](const Group& group) { return shares_steps(plan, graph, group); });
 }
@@ -187,7 +192,7 @@ bool keeps_too_much_state(const Plan& plan, const Graph& graph) {
 // 300 rings. Up to three devices share the steps, cells divided unevenly: bits of the interpreter, which makes them at once, and counts of
 // the plan.
 TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
-  int64_t compared = 0, states = 0;
+  int64_t compared = 0, states = 0, projected = 0;
   std::map<size_t, int64_t> layers_on;  // by devices that make the steps
   for (uint32_t seed = 1000; compared < 300; ++seed) {
     DrawnByKind draw(seed);
@@ -195,6 +200,7 @@ TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
     const Plan plan = draw.plan(graph, kAlignments[seed % 4], /*lends=*/seed % 2 == 0, /*shares=*/true);
     if (keeps_too_much_state(plan, graph)) continue;
     ++compared;
+    projected += projected_shared_layers(plan, graph);
     for (const Group& group : plan.groups)
       if (divided_by_kind(graph, group)) ++layers_on[makers_of(plan, group) - first_steps_of(plan, group)];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(plan.alignment)) + " on " + std::to_string(plan.devices()));
@@ -209,17 +215,19 @@ TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
     }
   }
   EXPECT_GE(states, 240);
+  EXPECT_GE(projected, 4);
   for (const size_t devices : {size_t{1}, size_t{2}, size_t{3}}) EXPECT_GE(layers_on[devices], 60) << devices;
 }
 
 TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {
-  int64_t shared = 0;
-  for (uint32_t seed = 2000; shared < 40; ++seed) {
+  int64_t shared = 0, projected = 0;
+  for (uint32_t seed = 2000; shared < 40 || projected < 4; ++seed) {
     DrawnByKind draw(seed);
     const Graph graph(draw.model());
     const Plan plan = draw.plan(graph, kDrained[seed % 3], /*lends=*/true, /*shares=*/true);
     if (shared_layers(plan, graph) == 0) continue;
     shared += shared_layers(plan, graph);
+    projected += projected_shared_layers(plan, graph);
     const auto divided = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat64); }, draw.steps);
     const auto expected = interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, draw.steps);
@@ -415,16 +423,16 @@ TEST(DividedByKind, ChunksOfTimeAreTheInterpretersBits) {
   EXPECT_GE(records, 20);
 }
 
-// Two layers, each over three devices of unlike cells, the second added to the first; states carried over, cut way back, lengths from 1 on.
-TEST(DividedByKind, TwoSharedLayersBeforeAResidualAdd) {
+// Two layers, each over devices of unlike cells, the second added to the first; states carried over, cut way back, lengths from 1 on.
+using Units = std::vector<ChannelRange>;
+void compare_two_shared_layers(Recurrent first, Recurrent second, const Units& one, const Units& other, int64_t time_chunks) {
   constexpr int64_t kSteps = 5;
+  first.truncation = 2;
+  second.truncation = 3;
+  const int64_t features = first.features(), behind = 2 + std::ssize(one), last = behind + std::ssize(other);
   for (const bool stateful : {false, true}) {
     ModelBuilder net("residual", {1, kSteps, 1});
     net.layer("embedding", Embedding{.vocabulary = DrawnByKind::kVocabulary, .dimension = 3});
-    Recurrent first{.hidden = 7}, second{.cell = CellKind::kGru, .hidden = 7};
-    first.truncation = 2;
-    second.truncation = 3;
-    second.reset_after = true;
     first.stateful = second.stateful = stateful;
     net.layer("first", first);
     net.layer("second", second);
@@ -433,28 +441,29 @@ TEST(DividedByKind, TwoSharedLayersBeforeAResidualAdd) {
     Model model = net.finish();
     for (Layer& layer : model.layers) layer.initializer = Initializer::kTorchUniform;
     const Graph graph(model);
-    const std::vector<ChannelRange> one = {{0, 1}, {1, 5}, {5, 7}}, other = {{0, 3}, {3, 4}, {4, 7}};
-    std::vector<Shard> shards = {shard_on(0, "embedding", {{{0, 1}, {0, 3}}}), shard_on(0, "first", {{{0, 3}, {0, 28}}})};
-    const auto share = [&](const std::string& layer, int64_t device, const std::vector<ChannelRange>& units) {
+    const auto sums = [](const Recurrent& cell) { return gates_of(cell.cell) * cell.hidden; };
+    std::vector<Shard> shards = {shard_on(0, "embedding", {{{0, 1}, {0, 3}}}), shard_on(0, "first", {{{0, 3}, {0, sums(first)}}})};
+    const auto share = [&](const std::string& layer, int64_t device, const Units& units) {
       for (size_t i = 0; i < units.size(); ++i) {
         shards.push_back(shard_on(device + static_cast<int64_t>(i), layer));
         shards.back().units = units[i];
       }
     };
     share("first", 1, one);
-    shards.push_back(shard_on(4, "second", {{{0, 7}, {0, 21}}}));
-    share("second", 5, other);
-    shards.push_back(shard_on(8, "fc", {{{0, 7}, {0, DrawnByKind::kVocabulary}}}));
+    shards.push_back(shard_on(behind - 1, "second", {{{0, features}, {0, sums(second)}}}));
+    share("second", behind, other);
+    shards.push_back(shard_on(last, "fc", {{{0, features}, {0, DrawnByKind::kVocabulary}}}));
     for (const Alignment alignment : kAlignments) {
       SCOPED_TRACE(std::string(name_of(alignment)) + (stateful ? ", stateful" : ""));
       PlanRequest request;
-      request.cluster = uniform_cluster("cpu", 9);
+      request.cluster = uniform_cluster("cpu", last + 1);
       request.alignment = alignment;
+      request.time_chunks = time_chunks;
       request.micro_batch = 2;
       request.mini_batch = stateful && !drains(alignment) ? 24 : 6;  // no more under way than a carried state bears
       request.optimizer = {.kind = OptimizerKind::kMomentum};
       request.remote_homes = homes_before_steps(graph.node(graph.index_of("first")), 1, one);
-      for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of("second")), 5, other))
+      for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of("second")), behind, other))
         request.remote_homes.push_back(std::move(home));
       const Plan plan = assemble_plan(graph, request, shards);
       ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
@@ -474,6 +483,18 @@ TEST(DividedByKind, TwoSharedLayersBeforeAResidualAdd) {
       });
     }
   }
+}
+
+TEST(DividedByKind, TwoSharedLayersBeforeAResidualAdd) {
+  compare_two_shared_layers({.hidden = 7}, {.cell = CellKind::kGru, .hidden = 7, .reset_after = true}, {{0, 1}, {1, 5}, {5, 7}},
+                            {{0, 3}, {3, 4}, {4, 7}}, 1);
+}
+
+// Of the features each device makes as large a part as of the cells: cells and features divide into five parts, and into five.
+TEST(DividedByKind, TwoProjectedLayersBeforeAResidualAdd) {
+  compare_two_shared_layers({.hidden = 15, .projection = 5}, {.hidden = 10, .projection = 5}, {{0, 3}, {3, 12}, {12, 15}},
+                            {{0, 8}, {8, 10}}, 1);
+  compare_two_shared_layers({.hidden = 15, .projection = 5}, {.hidden = 5}, {{0, 12}, {12, 15}}, {{0, 1}, {1, 3}, {3, 5}}, 2);
 }
 
 // In fp32 after three updates, norms on the way.
@@ -594,6 +615,54 @@ TEST(DividedByKind, WhatCrossesWhereStepsLoadTheirParameters) {
               testing::HasSubstr("gru.bias_hh, which the steps on device 1 use"));
   EXPECT_THAT(refusal([](Plan& edited) { std::erase_if(edited.flows, [](const Flow& flow) { return flow.tensor == "gru:record"; }); }),
               testing::HasSubstr("record gru:record"));
+}
+
+// By hand: LSTM of 6 cells projected to 4 over 5 steps, both directions, four cells on one device and two on the other: cells and features
+// divide into two parts and not into three.
+TEST(DividedByKind, WhatCrossesWhereProjectedStepsAreShared) {
+  ModelBuilder net("two", {3, 5, 1});
+  net.layer("lstm", Recurrent{.hidden = 6, .projection = 4, .bidirectional = true});
+  net.dense("fc", 2);
+  Model model = net.finish();
+  model.input_kind = InputKind::kFeatures;
+  const Graph graph(model);
+  const Units units = {{0, 3}, {3, 6}};
+  PlanRequest request{.cluster = uniform_cluster("cpu", 3), .mini_batch = 6, .micro_batch = 2};
+  request.remote_homes = homes_before_steps(graph.node(0), 1, units);
+  std::vector<Shard> shards = {shard_on(0, "lstm", {{{0, 3}, {0, 48}}}), shard_on(1, "lstm"), shard_on(2, "lstm"),
+                               shard_on(2, "fc", {{{0, 8}, {0, 2}}})};
+  shards[1].units = units[0];
+  shards[2].units = units[1];
+  const Plan plan = assemble_plan(graph, request, shards);
+  validate(plan, graph, "plan");
+  std::map<std::string, std::pair<ChannelRange, int64_t>> rows;
+  std::vector<ChannelRange> errors;
+  std::map<std::string, int64_t> passes;
+  for (const Flow& flow : plan.flows) {
+    if (flow.stream == Stream::kState)
+      rows[fmt::format("{} {}", flow.tensor, name_of(flow.direction))] = {flow.channels, flow.elements_per_sample};
+    if (flow.link == 1 && flow.tensor == "lstm" && flow.direction == Direction::kBackward) errors.push_back(flow.channels);
+    if (flow.link == 1 && flow.stream == Stream::kParameter) passes[flow.tensor] = flow.elements_per_pass;
+  }
+  using Row = std::pair<ChannelRange, int64_t>;
+  const std::map<std::string, Row> expected = {{"lstm:m forward", {{0, 3}, 5 * 2 * 3}},      {"lstm:m backward", {{3, 6}, 5 * 2 * 3}},
+                                               {"lstm:h forward", {{0, 2}, 5 * 2 * 2}},      {"lstm:h backward", {{2, 4}, 5 * 2 * 2}},
+                                               {"lstm:dh forward", {{0, 2}, 5 * 2 * 2}},     {"lstm:dh backward", {{2, 4}, 5 * 2 * 2}},
+                                               {"lstm:delta forward", {{0, 3}, 5 * 2 * 12}}, {"lstm:delta backward", {{3, 6}, 5 * 2 * 12}}};
+  EXPECT_EQ(rows, expected);
+  EXPECT_EQ(errors, (std::vector<ChannelRange>{{0, 2}, {4, 6}}));  // of outputs, by direction
+  EXPECT_EQ(passes.at("lstm.weight_hh"), 4 * 3 * 4);
+  EXPECT_EQ(passes.at("lstm.weight_hr_reverse"), 2 * 6);
+
+  shards[1].units.end = shards[2].units.begin = 4;
+  request.remote_homes = homes_before_steps(graph.node(0), 1, Units{{0, 4}, {4, 6}});
+  try {
+    validate(assemble_plan(graph, request, shards), graph, "plan");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMalformed);
+    EXPECT_THAT(error.what(), testing::HasSubstr("come in multiples of 3"));
+  }
 }
 
 }  // namespace

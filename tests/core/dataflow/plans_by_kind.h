@@ -2,6 +2,7 @@
 // the steps on the next.
 #pragma once
 
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ class DrawnByKind {
       const std::string number = std::to_string(i), before = net.last();
       Recurrent cell{.cell = static_cast<CellKind>(from_to(0, 3)), .hidden = from_to(2, 6)};
       if (cell.cell == CellKind::kLstm && one_in(3)) cell.projection = from_to(1, cell.hidden - 1);
+      // Devices that share steps divide cells and features in the same proportion.
+      if (std::gcd(cell.hidden, cell.projection) == 1 && cell.hidden % 2 == 0) cell.projection = cell.hidden / 2;
       if (cell.cell == CellKind::kGru) cell.reset_after = one_in(2);
       cell.bidirectional = one_in(3);
       if (!cell.bidirectional) cell.stateful = one_in(3);
@@ -118,12 +121,13 @@ class DrawnByKind {
 
   std::vector<ChannelRange> units_of(const Node& head) {
     const auto& cell = std::get<Recurrent>(head.layer.operation);
-    if (cell.projection > 0 || (cell.cell == CellKind::kGru && !cell.reset_after)) return {};
+    if (cell.cell == CellKind::kGru && !cell.reset_after) return {};
     std::vector<ChannelRange> units;
-    const int64_t devices = from_to(1, std::min<int64_t>(3, cell.hidden));
+    const int64_t grain = grain_of(cell), grains = cell.hidden / grain;
+    const int64_t devices = from_to(1, std::min<int64_t>(3, grains));
     for (int64_t i = 0, begin = 0; i < devices; ++i) {
-      const int64_t end = i + 1 == devices ? cell.hidden : from_to(begin + 1, cell.hidden - (devices - 1 - i));
-      units.push_back({begin, end});
+      const int64_t end = i + 1 == devices ? grains : from_to(begin + 1, grains - (devices - 1 - i));
+      units.push_back({grain * begin, grain * end});
       begin = end;
     }
     return units;

@@ -177,9 +177,12 @@ class RingOfExecutors {
       std::vector<double> values = values_of(kept);
       if (back && !kept.slice.units.empty() && remote[i].tensor.starts_with("weight")) {
         const Node& node = graph_.node(graph_.index_of(remote[i].layer));
-        const std::vector<double> full =
-            parameter(remote[i].layer, *std::ranges::find(node.parameters, remote[i].tensor, &ParameterSpec::tensor));
-        values = columns_of(std::span<const double>(full), kept.slice.cells, kept.slice.units);
+        const ParameterSpec& spec = *std::ranges::find(node.parameters, remote[i].tensor, &ParameterSpec::tensor);
+        const std::vector<double> full = parameter(remote[i].layer, spec);
+        // As large a part of the columns as of the rows.
+        const ChannelRange& rows = kept.slice.units;
+        const int64_t each = spec.dimensions[1], of = kept.slice.cells;
+        values = columns_of(std::span<const double>(full), each, {rows.begin * each / of, rows.end * each / of});
       }
       segments[d]->write_remote(i, std::span<const double>(values));
     }

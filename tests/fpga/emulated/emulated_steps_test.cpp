@@ -166,12 +166,13 @@ Plan shared_plan(const Graph& graph, Alignment alignment, int64_t boards, int64_
     return shard;
   };
   const auto place = [&](const std::string& layer, int64_t inputs, int64_t outputs) { add(layer).blocks = {{{0, inputs}, {0, outputs}}}; };
-  // Uneven: [0, 1), [1, 3), [3, cells).
+  // Uneven: [0, 1), [1, 3), [3, cells), or so many times as many.
   const auto steps = [&](const std::string& layer, int64_t cells) {
     const Node& node = graph.node(graph.index_of(layer));
+    const int64_t grain = grain_of(std::get<Recurrent>(node.layer.operation));
     std::vector<ChannelRange> units;
     for (int64_t board = 0; board < boards; ++board)
-      units.push_back({board == 0 ? 0 : 2 * board - 1, board + 1 == boards ? cells : 2 * board + 1});
+      units.push_back({board == 0 ? 0 : grain * (2 * board - 1), board + 1 == boards ? cells : grain * (2 * board + 1)});
     for (ParameterHome& home : boards > 1 ? homes_before_steps(node, device + 1, units) : homes_before_steps(node, device + 1))
       request.remote_homes.push_back(home);
     for (const ChannelRange& range : units) {
@@ -183,8 +184,8 @@ Plan shared_plan(const Graph& graph, Alignment alignment, int64_t boards, int64_
   };
   place("rnn1", 3, 28);
   steps("rnn1", 7);
-  place("rnn2", 7, 28);
-  steps("rnn2", 7);
+  place("rnn2", 7, 56);
+  steps("rnn2", 14);
   place("rnn3", 7, 42);
   steps("rnn3", 7);
   place("fc", 14, 3);
@@ -194,12 +195,12 @@ Plan shared_plan(const Graph& graph, Alignment alignment, int64_t boards, int64_
   return assemble_plan(graph, request, shards);
 }
 
-// Stateful, truncated, with a residual add, both directions, samples of all lengths, chunks of time: numbers do not depend on how many
-// boards share the steps, nor on ranks, nor on a resumption.
+// Stateful, truncated, projected, with a residual add, both directions, samples of all lengths, chunks of time: numbers do not depend on
+// how many boards share the steps, nor on ranks, nor on a resumption.
 TEST(EmulatedSteps, TrainTheSameBitsOnAnyNumberOfBoards) {
   ModelBuilder net("boards", {3, 9, 1});
   net.layer("rnn1", Recurrent{.hidden = 7, .stateful = true});
-  net.layer("rnn2", Recurrent{.hidden = 7, .truncation = 4});
+  net.layer("rnn2", Recurrent{.hidden = 14, .projection = 7, .truncation = 4});
   net.add("join", {"rnn2", "rnn1"});
   net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 7, .bidirectional = true, .reset_after = true});
   net.layer("last", LastStep{});

@@ -51,7 +51,7 @@ bool carries_state(const Graph& graph) {
 }
 
 TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
-  int64_t compared = 0, shared = 0, chunked = 0, records = 0, projected = 0, apart = 0;
+  int64_t compared = 0, shared = 0, chunked = 0, records = 0, projected = 0, both = 0, apart = 0;
   std::map<bool, int64_t> stateful;  // by whether steps of such a layer are shared
   for (uint32_t seed = 7000; compared < 64; ++seed) {
     DrawnByKind draw(seed);
@@ -68,6 +68,7 @@ TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
       if (cell == nullptr || !divided_by_kind(graph, group)) continue;
       if (cell->stateful) ++stateful[shares_steps(plan, graph, group)];
       projected += cell->projection > 0 ? 1 : 0;
+      both += cell->projection > 0 && shares_steps(plan, graph, group) ? 1 : 0;
     }
     if (draw.steps > 1 && seed % 2 == 0) plan.time_chunks = draw.from_to(2, draw.steps);
     apart += std::ranges::count_if(plan.shards, &Shard::after);
@@ -99,6 +100,7 @@ TEST(DividedRing, DrawnPlansAreTheSameOnEveryNumberOfRanks) {
   EXPECT_GE(apart, 12);
   EXPECT_GE(records, 24);
   EXPECT_GE(projected, 3);
+  EXPECT_GE(both, 1);
   EXPECT_GE(stateful[false], 3);
   EXPECT_GE(stateful[true], 1);
 }

@@ -123,7 +123,7 @@ Plan shared_plan(const Graph& graph, Alignment alignment, std::vector<int64_t> c
     const bool steps = d > 0 && d + 1 < shards.size();
     shard.layer = d + 1 < shards.size() ? "lstm" : "fc";
     if (d == 0) shard.blocks = {{{0, 3}, {0, 4 * cuts.back()}}};
-    if (d + 1 == shards.size()) shard.blocks = {{{0, cuts.back()}, {0, 3}}};
+    if (d + 1 == shards.size()) shard.blocks = {{{0, graph.shape_of(graph.index_of("lstm")).channels}, {0, 3}}};
     if (steps) shard.units = units[d - 1];
     shard.unit = steps ? StreamingUnit::kStep : StreamingUnit::kSample;
     const int64_t time = (steps ? steps_us : 1) * kMicrosecond;
@@ -133,9 +133,9 @@ Plan shared_plan(const Graph& graph, Alignment alignment, std::vector<int64_t> c
   return assemble_plan(graph, request, std::move(shards));
 }
 
-Model model_of(int64_t cells) {
+Model model_of(int64_t cells, int64_t projection = 0) {
   ModelBuilder net("lstm", {3, 6, 1});
-  net.layer("lstm", Recurrent{.hidden = cells});
+  net.layer("lstm", Recurrent{.hidden = cells, .projection = projection});
   net.layer("last", LastStep{});
   net.dense("fc", 3);
   return net.finish();
@@ -170,30 +170,57 @@ TEST(StepsOnBoards, StepsWaitForTheOthersRows) {
   }
 }
 
-TEST(StepsOnBoards, SharedStepsMoveWhatThePlanSays) {
-  const Graph graph(model_of(7));
-  for (const Alignment alignment : kAll)
-    for (const std::vector<int64_t>& cuts : std::vector<std::vector<int64_t>>{{0, 5, 7}, {0, 1, 4, 7}}) {
-      const Plan plan = shared_plan(graph, alignment, cuts, 2, {10, 10, 0, 0.5}, 4);
-      const int64_t mini_batches = 5;
-      const SimulationOptions options{.samples = mini_batches * plan.mini_batch};
-      const SimulationResult result = simulate(plan, graph, options);
-      int64_t states = 0;
-      for (size_t f = 0; f < plan.flows.size(); ++f) {
-        const Flow& flow = plan.flows[f];
-        EXPECT_EQ(result.flows[f].elements, mini_batches * elements_per_mini_batch(flow, plan))
-            << name_of(alignment) << " " << name_of(flow.stream) << " " << flow.tensor;
-        if (flow.stream != Stream::kState) continue;
-        ++states;
-        EXPECT_EQ(result.flows[f].messages, mini_batches * plan.micro_batches() * 6);  // a message a step
-      }
-      EXPECT_EQ(states, cuts.size() == 3 ? 4 : 12);
-      if (alignment != Alignment::kFpdeep && alignment != Alignment::kFlush) continue;
-      for (const int64_t ranks : {int64_t{2}, plan.devices() - 1}) {
-        SCOPED_TRACE(fmt::format("{} ranks", ranks));
-        testing_support::expect_same(result, testing_support::on_ranks(ranks, plan, graph, options));
-      }
+// A layer that projects has two rows a step, in F and in E, and waits for the others' after each.
+TEST(StepsOnBoards, ProjectedStepsWaitTwice) {
+  const Graph graph(model_of(6, 3));
+  for (const std::vector<int64_t>& cuts : std::vector<std::vector<int64_t>>{{0, 2, 6}, {0, 2, 4, 6}}) {
+    const Plan plan = shared_plan(graph, Alignment::kFlush, cuts, 2, {1000, 1000, 0, 5}, 1);
+    const SimulationResult result = simulate(plan, graph, {.samples = 8, .paced = false, .trace = true});
+    const auto boards = static_cast<int64_t>(cuts.size()) - 1;
+    int64_t spans = 0;
+    for (const TraceSpan& span : result.trace) {
+      if (span.device < 1 || span.device > boards || span.phase > 1) continue;
+      const double step = 1e-12 * 2 * 2 * kMicrosecond, seconds = 1e-12 * static_cast<double>(span.end - span.start);
+      const double wait = 2 * exchange_seconds(plan.links, 1, boards, 1, 1);
+      EXPECT_NEAR(seconds, 6 * (step + wait), 0.02 * seconds + 1e-12 * 5 * kMicrosecond * static_cast<double>(boards - 1)) << span.device;
+      EXPECT_GE(seconds, 6 * step + 5.5 * wait);
+      ++spans;
     }
+    EXPECT_EQ(spans, 4 * 2 * boards);
+    const int64_t most = cuts.back() - cuts[cuts.size() - 2], cell = 2 * 32;
+    const auto of = [&](int64_t elements) { return exchange_seconds(plan.links, 1, boards, 1, elements * cell); };
+    EXPECT_DOUBLE_EQ(exchange_seconds(plan, graph, plan.groups.front(), 1), 3 * (of(most) + 2 * of(most / 2) + of(4 * most)));
+  }
+}
+
+TEST(StepsOnBoards, SharedStepsMoveWhatThePlanSays) {
+  for (const bool projects : {false, true}) {
+    const Graph graph(projects ? model_of(14, 7) : model_of(7));
+    for (const Alignment alignment : kAll)
+      for (std::vector<int64_t> cuts : std::vector<std::vector<int64_t>>{{0, 5, 7}, {0, 1, 4, 7}}) {
+        if (projects)
+          for (int64_t& cut : cuts) cut *= 2;
+        const Plan plan = shared_plan(graph, alignment, cuts, 2, {10, 10, 0, 0.5}, 4);
+        const int64_t mini_batches = 5;
+        const SimulationOptions options{.samples = mini_batches * plan.mini_batch};
+        const SimulationResult result = simulate(plan, graph, options);
+        int64_t states = 0;
+        for (size_t f = 0; f < plan.flows.size(); ++f) {
+          const Flow& flow = plan.flows[f];
+          EXPECT_EQ(result.flows[f].elements, mini_batches * elements_per_mini_batch(flow, plan))
+              << name_of(alignment) << " " << name_of(flow.stream) << " " << flow.tensor;
+          if (flow.stream != Stream::kState) continue;
+          ++states;
+          EXPECT_EQ(result.flows[f].messages, mini_batches * plan.micro_batches() * 6);  // a message a step
+        }
+        EXPECT_EQ(states, (cuts.size() == 3 ? 4 : 12) * (projects ? 2 : 1));
+        if (alignment != Alignment::kFpdeep && alignment != Alignment::kFlush) continue;
+        for (const int64_t ranks : {int64_t{2}, plan.devices() - 1}) {
+          SCOPED_TRACE(fmt::format("{} ranks", ranks));
+          testing_support::expect_same(result, testing_support::on_ranks(ranks, plan, graph, options));
+        }
+      }
+  }
 }
 
 // Beside a device whose engines work row by row.
@@ -216,7 +243,7 @@ TEST(StepsOnBoards, SharedStepsBesideEnginesAreRefused) {
 // Drawn networks and plans, as the trainer and the interpreter have them: every flow moves what the plan says, on any number of ranks and
 // with few cores.
 TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
-  int64_t shared = 0, records = 0, flows = 0;
+  int64_t shared = 0, projected = 0, records = 0, flows = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     testing_support::DrawnByKind draw(seed);
     const Graph graph(draw.model());
@@ -237,7 +264,11 @@ TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
       ASSERT_EQ(result.flows[f].elements, 4 * elements_per_mini_batch(flow, plan)) << "seed " << seed << " " << flow.tensor;
     }
     flows += static_cast<int64_t>(plan.flows.size());
-    for (const Group& group : plan.groups) shared += shares_steps(plan, graph, group) ? 1 : 0;
+    for (const Group& group : plan.groups) {
+      if (!shares_steps(plan, graph, group)) continue;
+      ++shared;
+      projected += std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation).projection > 0 ? 1 : 0;
+    }
     if (seed % 4 == 0 && plan.devices() > 1)
       testing_support::expect_same(result, testing_support::on_ranks(1 + plan.devices() / 2, plan, graph, options));
     options.trainer_ranks = 1 + static_cast<int64_t>(seed) % plan.devices();
@@ -246,6 +277,7 @@ TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
     for (size_t f = 0; f < plan.flows.size(); ++f) ASSERT_EQ(few.flows[f].elements, result.flows[f].elements) << "seed " << seed;
   }
   EXPECT_GT(shared, 120);
+  EXPECT_GT(projected, 3);
   EXPECT_GT(records, 160);
   EXPECT_GT(flows, 2000);
 }

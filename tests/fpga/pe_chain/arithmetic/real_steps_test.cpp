@@ -149,10 +149,16 @@ TEST(RealSteps, ProjectionsAreDealtToFourUnits) {
 
 TEST(RealSteps, BitsDoNotDependOnBoardsOrElements) {
   std::mt19937 random(23);
-  for (const CellKind cell : {CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh, CellKind::kVanillaRelu}) {
-    const RealLayer<float> layer = layer_of<float>(random, cell, 37, 0);
-    const std::vector<float> sums = numbers<float>(random, 3 * layer.gates() * 37, 1), errors = numbers<float>(random, 3 * 37, 1);
-    const std::vector<std::vector<UnitRange>> boards = {{{0, 37}}, {{0, 20}, {20, 37}}, {{0, 5}, {5, 6}, {6, 37}}};
+  // The last one projects.
+  for (const int kind : {0, 1, 2, 3, 4}) {
+    const int64_t hidden = kind < 4 ? 37 : 36, features = kind < 4 ? 37 : 24;
+    const CellKind cell = std::array{CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh, CellKind::kVanillaRelu,
+                                     CellKind::kLstm}[static_cast<size_t>(kind)];
+    const RealLayer<float> layer = layer_of<float>(random, cell, hidden, kind < 4 ? 0 : features);
+    const std::vector<float> sums = numbers<float>(random, 3 * layer.gates() * hidden, 1), errors = numbers<float>(random, 3 * features, 1);
+    const std::vector<std::vector<UnitRange>> boards =
+        kind < 4 ? std::vector<std::vector<UnitRange>>{{{0, 37}}, {{0, 20}, {20, 37}}, {{0, 5}, {5, 6}, {6, 37}}}
+                 : std::vector<std::vector<UnitRange>>{{{0, 36}}, {{0, 21}, {21, 36}}, {{0, 3}, {3, 6}, {6, 36}}};
     std::vector<float> first_h, first_d;
     for (const auto& ranges : boards)
       for (const int64_t elements : {8, 30, 64, 128}) {

@@ -29,24 +29,32 @@ TEST(XrtChainEngine, GivesTheFunctionalModelsBits) {
     const auto cell = static_cast<CellKind>(i % 4);
     FixedRecurrent layer = testing_support::random_steps(dice, cell, dice.from_to(2, 12));
     UnitRange board{0, layer.hidden};
-    if (cell == CellKind::kLstm && dice.from_to(0, 1) == 0) {
-      layer.projection = dice.from_to(1, layer.hidden);
+    StepPart part = StepPart::kBoth;
+    if (cell == CellKind::kLstm && i % 12 == 0) {
+      layer = testing_support::random_steps(dice, cell, 3 * dice.from_to(2, 4));
+      board = {3, layer.hidden};  // one board of two, and one of whose steps' parts
+      part = i % 24 == 0 ? StepPart::kUnits : StepPart::kFeatures;
+    }
+    if (part != StepPart::kBoth || (cell == CellKind::kLstm && dice.from_to(0, 1) == 0)) {
+      layer.projection = part != StepPart::kBoth ? layer.hidden / 3 : dice.from_to(1, layer.hidden);
       layer.formats.projection = 12;
       layer.hidden_weight = testing_support::random_elements(dice, layer.rows() * layer.projection, 3000);
       layer.projection_weight = testing_support::random_elements(dice, layer.projection * layer.hidden, 3000);
     } else if (dice.from_to(0, 2) == 0) {
       board = {1, layer.hidden};  // one board of two
     }
-    const StepsOfBoard of{layer, board, static_cast<int>(dice.from_to(9, 14))};
+    const StepsOfBoard of{layer, board, static_cast<int>(dice.from_to(9, 14)), part};
     RecurrentRun run{.streams = dice.from_to(1, 4), .steps = dice.from_to(1, 6), .first_step = 0, .lengths = {}};
     if (dice.from_to(0, 1) == 1)
       for (int64_t stream = 0; stream < run.streams; ++stream) run.lengths.push_back(dice.from_to(0, run.steps));
     const int64_t vectors = run.streams * run.steps;
-    const std::vector<int16_t> sums = testing_support::random_elements(dice, vectors * layer.rows(), 20000);
+    const bool units_too = part != StepPart::kFeatures;
+    const std::vector<int16_t> sums = testing_support::random_elements(dice, units_too ? vectors * layer.rows() : 0, 20000);
     const std::vector<int16_t> errors = testing_support::random_elements(dice, vectors * layer.features(), 8000);
     RecurrentState state = testing_support::random_state(dice, layer, run.streams), expected_state = state;
     FixedBackState back = testing_support::random_back_state(dice, layer, run.streams), expected_back = back;
     FixedKept kept, expected_kept;
+    if (!units_too) kept.units = expected_kept.units = testing_support::random_elements(dice, vectors * layer.hidden, 30000);
     RecurrentCounters counters, expected_counters;
     ArithmeticCounters back_counters, expected_back_counters;
     ASSERT_EQ(engine->forward(of, sums, run, state, kept, counters),
@@ -103,7 +111,10 @@ TEST(StepsBlock, RefusesWhatNoLayerHas) {
   refused("3 inputs", [](StepsBlock& block) { block.layer.inputs = 3; });
   refused("units [0, 5) of 4", [](StepsBlock& block) { block.board_end = 5; });
   refused("units [2, 2) of 4", [](StepsBlock& block) { block.board_begin = block.board_end = 2; });
-  refused("that are projected", [](StepsBlock& block) { block.layer.projection = block.board_begin = 1; });
+  refused("that are projected, and both parts", [](StepsBlock& block) { block.layer.projection = block.board_begin = 1; });
+  refused("no whole number of their 1 features", [](StepsBlock& block) { block.layer.projection = block.board_begin = block.part = 1; });
+  refused("its units are not projected", [](StepsBlock& block) { block.part = 2; });
+  refused("part 3 of a step", [](StepsBlock& block) { block.part = 3; });
   refused("31 fraction bits", [](StepsBlock& block) { block.error_bits = 31; });
   refused("9 as its cell", [](StepsBlock& block) { block.layer.cell = 9; });
 }
