@@ -34,7 +34,9 @@ double chains_of(const Shard& shard) {
 }
 
 std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan& plan) {
-  if (!shard.units.empty()) return "several boards share its steps, which the engine's SystemVerilog does not do yet; give them one board";
+  if (!shard.units.empty() && cell.bidirectional)
+    return "several boards share the steps of both its directions, whose weights would take turns on one engine, which the engine's "
+           "SystemVerilog does not do; give them one board";
   if (cell.cell == CellKind::kGru && !cell.reset_after) return "its reset comes before the product; set reset_after";
   if (plan.arithmetic.wire != ElementType::kFixed16) return "the plan's elements are not of sixteen bits; plan with --bits 16";
   const double elements = planned_amount(shard, "chained_elements"), chains = chains_of(shard);
@@ -48,15 +50,17 @@ std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan&
 }
 
 // The elements that the plan counts, with memories as deep as the layer fills them.
-PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples, bool ultra) {
+PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, const StepExtent& extent, int64_t samples, bool ultra) {
   const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
   const auto chains = static_cast<int64_t>(chains_of(shard));
   const ChainWork work{.cell = cell.cell,
                        .element_bits = kStepElementBits,
                        .samples = samples,
-                       .products = {{cell.hidden, cell.features()}},
+                       .products = {{extent.units, extent.inputs_of_units()}},
                        .chains = chains,
-                       .projected = cell.projection};
+                       .projected = extent.projected,
+                       .all_units = extent.all_units,
+                       .all_features = extent.all_features};
   PeChainHardware hardware = chain_for(work, elements / chains);
   hardware.ultra = ultra;
   return hardware;
@@ -86,24 +90,32 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
                      .board = item(plan.cluster.devices, shard.device).device,
                      .layer = shard.layer,
                      .reason = why_not_built(shard, cell, plan),
-                     .hardware = {}};
+                     .hardware = {},
+                     .units = {}};
   if (!engine.reason.empty()) return engine;
   const double clock = planned_clock(plan, engine.board);
   if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
   const int64_t samples = plan.micro_batch;
-  engine.hardware = hardware_of_shard(shard, cell, samples, has_ultra(plan, engine.board));
+  engine.units = shard.units.empty() ? UnitRange{0, cell.hidden} : UnitRange{shard.units.begin, shard.units.end};
+  // Boards that share steps take both directions at once, beside each other.
+  const bool shared = !shard.units.empty();
+  const int64_t directions = shared ? cell.directions() : 1;
+  const StepExtent extent = extent_of(cell.hidden, cell.projection, engine.units);
+  engine.hardware = hardware_of_shard(shard, cell, extent, directions * samples, has_ultra(plan, engine.board));
   engine.planned_cycles[0] = planned_cycles(shard, "step_cycles_forward");
   engine.planned_cycles[1] = planned_cycles(shard, "step_cycles_back");
   const auto steps = static_cast<double>(node.output.height);
   for (const PhaseEngine& phase : shard.phases) {
     if (phase.phase == Phase::kParameterGradient) continue;
     const bool back = phase.phase == Phase::kErrorBack;
-    const StepSettings settings = step_settings(engine.hardware, {cell.hidden, cell.projection}, back, samples);
-    const auto load = static_cast<double>(load_beats(engine.hardware, settings, back));
-    engine.built_cycles[back ? 1 : 0] = steady_step_cycles(engine.hardware, settings, samples, back);
+    const StepSettings settings = step_settings(engine.hardware, extent, back, directions * samples);
+    const auto load = static_cast<double>(directions * load_beats(engine.hardware, settings, back));
+    int64_t& cycles = engine.built_cycles[back ? 1 : 0];
+    cycles = shared ? lone_step_cycles(engine.hardware, settings, directions * samples, back)
+                    : steady_step_cycles(engine.hardware, settings, samples, back);
     engine.planned_seconds += 1e-12 * static_cast<double>(phase.picoseconds_per_unit) * steps;
-    engine.built_seconds += static_cast<double>(cell.directions()) *
-                            (steps * static_cast<double>(engine.built_cycles[back ? 1 : 0]) + load) / clock / static_cast<double>(samples);
+    engine.built_seconds += static_cast<double>(cell.directions() / directions) * (steps * static_cast<double>(cycles) + load) / clock /
+                            static_cast<double>(samples);
   }
   return engine;
 }

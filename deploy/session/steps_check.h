@@ -4,8 +4,8 @@
 //   const StepsCheck check = check_steps(plan, graph);
 //   if (check.pace_ratio) fmt::print("{:.3f}\n", *check.pace_ratio);
 //
-// Not built, each with its reason: several boards that share the steps, a gru whose reset comes before the product. Takes milliseconds;
-// pure functions of the plan. Fails with kUnavailable where other boards of the ring have engines of their own.
+// Not built, each with its reason: both directions on boards that share the steps, a gru whose reset comes before the product. Takes
+// milliseconds; pure functions of the plan. Fails with kUnavailable where other boards of the ring have engines of their own.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
-#include "fpga/pe_chain/built_chain.h"
+#include "fpga/pe_chain/rtl/engine_hardware.h"
 
 namespace millrace {
 
@@ -25,6 +25,7 @@ struct StepsEngine {
   std::string board, layer;
   std::string reason;  // why it is not built; empty: it is
   PeChainHardware hardware;
+  UnitRange units;                                               // the cells whose steps it makes
   int64_t planned_cycles[2] = {0, 0}, built_cycles[2] = {0, 0};  // of a step of a micro-batch: F, E
   double planned_seconds = 0, built_seconds = 0;                 // of a sample
 };

@@ -45,25 +45,49 @@ PeChainHardware small_engine(CellKind cell, const StepExtent& extent) {
   PeChainHardware hardware{.cell = cell, .chains = projects ? kFewestOfProjections : 2, .samples = 1, .projects = projects};
   const int64_t elements = hardware.chains * hardware.per_chain, units = extent.units;
   const auto power = [](int64_t least) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(least))); };
-  int64_t words = (units + elements - 1) / elements * units;
+  int64_t words = (units + elements - 1) / elements * extent.inputs_of_features();
   if (projects) words = std::max(settings_of(hardware, extent, false).fullest(), settings_of(hardware, extent, true).fullest());
   hardware.words = std::max(hardware.words, power(words));
-  const int64_t most = std::max(units, extent.projected);
+  const int64_t most = std::max(extent.inputs_of_features(), extent.inputs_of_units());
   hardware.state_words = std::max(hardware.state_words, power((most + hardware.chains - 1) / hardware.chains + hardware.per_chain));
   return hardware;
 }
-StepExtent extent_of(const FixedRecurrent& layer) { return {layer.hidden, layer.projection}; }
-
 std::string text_of(const PeChainHardware& h) {
   return fmt::format("pe_chain, {} units of {} x {} elements{}", gates_of(h.cell), h.chains, h.per_chain,
                      h.projects ? ", with a projection" : "");
 }
 
-void refuse_what_is_not_built(const StepsOfBoard& of) {
-  if (!of.whole())
-    fail(ErrorCode::kUnavailable,
-         "several boards share the steps of a layer of {} units, which the RTL of chained elements does not do; use emulated-fpga",
-         of.layer.hidden);
+// What a pass of a board does, and what is the board's.
+struct Task {
+  explicit Task(const StepsOfBoard& of, bool goes_back)
+      : layer(of.layer),
+        board(of.board),
+        features(features_of_board(layer.hidden, layer.features(), board)),
+        back(goes_back),
+        gated(of.part != StepPart::kFeatures),
+        part(of.part == StepPart::kBoth                    ? 0
+             : (of.part == StepPart::kUnits) == !goes_back ? 1
+                                                           : 2) {}
+
+  StepSettings settings(const PeChainHardware& hardware) const {
+    StepSettings made = step_settings(hardware, extent_of(layer, board), back);
+    made.part = part;
+    return made;
+  }
+  // What the products take of a state: h or errors of units, or what the other part of a step made.
+  int64_t taken() const { return back == (part != 2) ? layer.hidden : layer.features(); }
+
+  const FixedRecurrent& layer;
+  UnitRange board, features;
+  bool back, gated;
+  int64_t part;
+};
+
+// One board of several takes a step at a time, with what the others made before it.
+void check_steps(const StepsOfBoard& of, const RecurrentRun& run) {
+  if (!of.whole() && run.steps != 1)
+    fail(ErrorCode::kUnavailable, "units [{}, {}) of {} are one board's of several, which takes a step at a time, not {}", of.board.begin,
+         of.board.end, of.layer.hidden, run.steps);
 }
 
 }  // namespace
@@ -82,12 +106,8 @@ std::vector<PlannedSteps> planned_steps(const Plan& plan, const Graph& graph, in
     const Node& node = graph.node(graph.index_of(shard.layer));
     const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
     if (shard.device != device || cell == nullptr || !shard.blocks.empty()) continue;
-    const auto refuse = [&](const char* what) {
-      fail(ErrorCode::kUnavailable, "layer \"{}\": {}, which the RTL of chained elements does not do; compute it on emulated-fpga",
-           shard.layer, what);
-    };
-    if (!shard.units.empty()) refuse("several boards share its steps");
-    const PlannedSteps steps{small_engine(cell->cell, {cell->hidden, cell->projection}), gate_forms_of(*cell, smooth)};
+    const UnitRange board = shard.units.empty() ? UnitRange{0, cell->hidden} : UnitRange{shard.units.begin, shard.units.end};
+    const PlannedSteps steps{small_engine(cell->cell, extent_of(cell->hidden, cell->projection, board)), gate_forms_of(*cell, smooth)};
     if (std::ranges::find(planned, steps) == planned.end()) planned.push_back(steps);
   }
   return planned;
@@ -121,46 +141,51 @@ struct SimulatedSteps::Served {
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
 
-  void load(const FixedRecurrent& layer, const StepSettings& settings, bool back) {
-    if (layer.hidden_weight != weights || layer.projection_weight != projection || back != transposed) {
-      for (const WeightBeat& beat : weight_beats(planned.hardware, settings, layer, back)) {
+  void load(const Task& task) {
+    const FixedRecurrent& layer = task.layer;
+    const StepSettings settings = task.settings(planned.hardware);
+    const bool same = task.board.begin == board.begin && task.board.end == board.end;
+    if (!same || layer.hidden_weight != weights || layer.projection_weight != projection || task.back != transposed) {
+      for (const WeightBeat& beat : weight_beats(planned.hardware, settings, layer, task.board, task.back)) {
         const MillraceStepsBeat now{.unit = beat.unit, .depth = beat.depth, .address = beat.address, .weights = beat.weights.data()};
         library.load(engine, &now);
       }
+      board = task.board;
       weights = layer.hidden_weight;
       projection = layer.projection_weight;
-      transposed = back;
+      transposed = task.back;
     }
-    if (std::vector<int32_t> wanted = bias_image(planned.hardware, layer); wanted != biases) {
-      library.load_biases(engine, wanted.data(), settings.gated(back).words);
+    if (std::vector<int32_t> wanted = bias_image(planned.hardware, layer, task.board); wanted != biases) {
+      library.load_biases(engine, wanted.data(), settings.gated(task.back).words);
       biases = std::move(wanted);
     }
   }
 
-  // The state of a sequence: `taken` gives what the recurrent product takes of a gate and unit, forward a feature, `kept` what a unit
-  // keeps.
+  // The state of a sequence: `taken` gives what the product takes of a gate and unit or feature, `kept` what a unit of the board keeps.
   template <typename Taken, typename Kept>
-  void load_state(const FixedRecurrent& layer, const StepSettings& settings, bool back, const Taken& taken, const Kept& kept) {
+  void load_state(const Task& task, const Taken& taken, const Kept& kept) {
     const PeChainHardware& h = planned.hardware;
+    const StepSettings s = task.settings(h);
     const int64_t gates = word_parts_of(h.cell).gates;
-    const int64_t words = std::max(settings.recurrent.words, settings.projects ? settings.projection.words : 0);
+    const int64_t words = std::max({s.recurrent.words, s.projection.words, s.recurrent.taken_words, s.projection.taken_words});
     std::vector<int16_t> of_product;
     std::vector<int32_t> of_units;
     add_words(
-        h, words, 1, back ? layer.hidden : layer.features(), gates, gates,
-        [&](int64_t, int64_t unit, int64_t gate) { return taken(gate, unit); }, of_product);
+        h, words, 1, task.taken(), gates, gates, [&](int64_t, int64_t unit, int64_t gate) { return taken(gate, unit); }, of_product);
     add_words(
-        h, words, 1, layer.hidden, 1, 1, [&](int64_t, int64_t unit, int64_t) { return int32_t{kept(unit)}; }, of_units);
-    library.load_state(engine, back, of_product.data(), of_units.data(), words);
+        h, words, 1, task.board.count(), 1, 1, [&](int64_t, int64_t unit, int64_t) { return int32_t{kept(task.board.begin + unit)}; },
+        of_units);
+    library.load_state(engine, task.back, of_product.data(), of_units.data(), words);
   }
 
   // What a pass over one sequence gives, word after word, so many words.
-  std::vector<int16_t> run(const FixedRecurrent& layer, const StepSettings& settings, bool back, int64_t steps,
-                           const std::vector<int16_t>& inputs, int64_t words) {
+  std::vector<int16_t> run(const Task& task, int64_t steps, const std::vector<int16_t>& inputs, int64_t words) {
     const PeChainHardware& h = planned.hardware;
     const WordParts parts = word_parts_of(h.cell);
+    const bool back = task.back;
+    const StepSettings settings = task.settings(h);
     std::vector<int16_t> outputs(to_size(words * parts.out() * h.chains));
-    const PassShifts shifts = shifts_of(layer, back);
+    const PassShifts shifts = shifts_of(task.layer, back);
     const MillraceStepsJob job{.settings = settings,
                                .sum_shift = shifts.sum,
                                .weight_shift = shifts.weight,
@@ -183,23 +208,30 @@ struct SimulatedSteps::Served {
   }
 
   // Runs a pass over one sequence and fails at the first word that is another. Of the product that the gates follow, and of the other one
-  // of a layer that projects: what goes in, and what has to leave.
+  // of a layer that projects: what goes in, and what has to leave, of the layer's units and features.
   template <typename Given, typename GivenOther, typename Expected, typename ExpectedOther>
-  void run_and_compare(const FixedRecurrent& layer, bool back, int64_t steps, int64_t given_parts, const Given& given, int64_t other_parts,
+  void run_and_compare(const Task& task, int64_t steps, int64_t given_parts, const Given& given, int64_t other_parts,
                        const GivenOther& given_other, int64_t parts, const Expected& expected, const ExpectedOther& expected_other) {
     const PeChainHardware& h = planned.hardware;
-    const StepSettings settings = step_settings(h, extent_of(layer), back);
+    const bool back = task.back;
+    const StepSettings settings = task.settings(h);
     const PassShape shape{.samples = 1, .steps = steps};
     const WordParts widths = word_parts_of(h.cell);
+    const int64_t units = task.board.count(), features = task.features.count();
+    // The board's own, from the first on.
+    const auto own = [](const auto& values, const UnitRange& range) {
+      return [&values, first = range.begin](int64_t sample, int64_t step, int64_t index, int64_t part) {
+        return values(sample, step, first + index, part);
+      };
+    };
     const auto there = [](int64_t, int64_t, int64_t, int64_t) { return int16_t{1}; };
-    const std::vector<int16_t> inputs =
-        step_words(h, settings, shape, back, widths.in(), {layer.hidden, given_parts}, given, {layer.features(), other_parts}, given_other);
-    const std::vector<int16_t> all =
-        step_words(h, settings, shape, back, widths.out(), {layer.hidden, parts}, expected, {layer.features(), 1}, expected_other);
-    const std::vector<int16_t> mask =
-        step_words(h, settings, shape, back, widths.out(), {layer.hidden, parts}, there, {layer.features(), 1}, there);
+    const std::vector<int16_t> inputs = step_words(h, settings, shape, back, widths.in(), {units, given_parts}, own(given, task.board),
+                                                   {features, other_parts}, own(given_other, task.features));
+    const std::vector<int16_t> all = step_words(h, settings, shape, back, widths.out(), {units, parts}, own(expected, task.board),
+                                                {features, 1}, own(expected_other, task.features));
+    const std::vector<int16_t> mask = step_words(h, settings, shape, back, widths.out(), {units, parts}, there, {features, 1}, there);
     const int64_t each = widths.out() * h.chains, words = static_cast<int64_t>(all.size()) / each;
-    const std::vector<int16_t> found = run(layer, settings, back, steps, inputs, words);
+    const std::vector<int16_t> found = run(task, steps, inputs, words);
     for (size_t i = 0; i < all.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
       if (mask[i] != 0 && found[i] != all[i])
@@ -213,6 +245,7 @@ struct SimulatedSteps::Served {
   PlannedSteps planned;
   StepsLibrary library;
   void* engine;
+  UnitRange board;
   std::vector<int16_t> weights, projection;
   std::vector<int32_t> biases;
   bool transposed = false;
@@ -222,8 +255,8 @@ struct SimulatedSteps::Served {
 SimulatedSteps::SimulatedSteps(SimulatedStepsOptions options) : options_(std::move(options)), host_(make_host_chain_engine()) {}
 SimulatedSteps::~SimulatedSteps() = default;
 
-SimulatedSteps::Served& SimulatedSteps::engine_for(const FixedRecurrent& layer) {
-  const PlannedSteps wanted{small_engine(layer.cell, extent_of(layer)), layer.forms};
+SimulatedSteps::Served& SimulatedSteps::engine_for(const StepsOfBoard& of) {
+  const PlannedSteps wanted{small_engine(of.layer.cell, extent_of(of.layer, of.board)), of.layer.forms};
   for (const auto& served : served_)
     if (served->planned == wanted) return *served;
   served_.push_back(std::make_unique<Served>(wanted, options_.build));
@@ -232,14 +265,14 @@ SimulatedSteps::Served& SimulatedSteps::engine_for(const FixedRecurrent& layer) 
 
 std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<const int16_t> sums, const RecurrentRun& run,
                                              RecurrentState& state, FixedKept& kept, RecurrentCounters& counters) {
-  refuse_what_is_not_built(of);
+  check_steps(of, run);
   const FixedRecurrent& layer = of.layer;
   const RecurrentState before = state;
   const std::vector<int16_t> expected = host_->forward(of, sums, run, state, kept, counters);
-  Served& served = engine_for(layer);
+  Served& served = engine_for(of);
   const WordParts parts = word_parts_of(layer.cell);
-  const StepSettings settings = step_settings(served.planned.hardware, extent_of(layer), /*back=*/false);
-  served.load(layer, settings, /*back=*/false);
+  const Task task(of, /*goes_back=*/false);
+  served.load(task);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
     const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
@@ -249,19 +282,22 @@ std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<c
       return fast_item(expected, (stream * run.steps + step) * features + feature);
     };
     served.load_state(
-        layer, settings, false, [&](int64_t gate, int64_t feature) { return gate == 0 ? h_before(feature) : int16_t{0}; },
+        task,
+        [&](int64_t gate, int64_t index) {
+          return gate > 0 ? int16_t{0} : task.gated ? h_before(index) : fast_item(kept.units, stream * run.steps * units + index);
+        },
         [&](int64_t unit) {
           return layer.cell == CellKind::kLstm ? fast_item(before.cell, stream * units + unit) : int32_t{h_before(unit)};
         });
     served.run_and_compare(
-        layer, false, steps, parts.gates,
+        task, steps, parts.gates,
         [&](int64_t, int64_t step, int64_t unit, int64_t gate) {
           return sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(gate)];
         },
         0, h_of, parts.out(),
         [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
           if (part > 0) return record_word(kept.records[at(step, unit)], layer.cell, part - 1);
-          return settings.projects ? kept.units[at(step, unit)] : h_of(sample, step, unit, 0);
+          return layer.projection > 0 ? kept.units[at(step, unit)] : h_of(sample, step, unit, 0);
         },
         h_of);
   }
@@ -270,14 +306,15 @@ std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<c
 
 FixedErrors SimulatedSteps::back(const StepsOfBoard& of, std::span<const int16_t> errors, const RecurrentRun& run, const FixedKept& kept,
                                  FixedBackState& state, ArithmeticCounters& counters) {
-  refuse_what_is_not_built(of);
+  check_steps(of, run);
   const FixedRecurrent& layer = of.layer;
   const FixedBackState before = state;
   const FixedErrors expected = host_->back(of, errors, run, kept, state, counters);
-  Served& served = engine_for(layer);
+  Served& served = engine_for(of);
   const WordParts parts = word_parts_of(layer.cell);
-  const StepSettings settings = step_settings(served.planned.hardware, extent_of(layer), /*back=*/true);
-  served.load(layer, settings, /*back=*/true);
+  const Task task(of, /*goes_back=*/true);
+  const bool of_errors = of.part != StepPart::kUnits;  // of all units, that the recurrent product takes
+  served.load(task);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
     const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
@@ -289,14 +326,17 @@ FixedErrors SimulatedSteps::back(const StepsOfBoard& of, std::span<const int16_t
     };
     const auto error_of = feature_of(errors);
     served.load_state(
-        layer, settings, true,
-        [&](int64_t gate, int64_t unit) { return fast_item(before.errors, (stream * parts.gates + gate) * units + unit); },
+        task,
+        [&](int64_t gate, int64_t index) {
+          if (of_errors) return fast_item(before.errors, (stream * parts.gates + gate) * units + index);
+          return gate > 0 ? int16_t{0} : fast_item(errors, stream * run.steps * features + index);
+        },
         [&](int64_t unit) { return fast_item(before.carried, stream * units + unit); });
     served.run_and_compare(
-        layer, true, steps, parts.in(),
+        task, steps, parts.in(),
         [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
           const UnitRecord& record = kept.records[at(step, unit)];
-          if (part == 0) return settings.projects ? int16_t{0} : error_of(sample, step, unit, 0);
+          if (part == 0) return layer.projection > 0 ? int16_t{0} : error_of(sample, step, unit, 0);
           return part == 6 ? record.before : record_word(record, layer.cell, part - 1);
         },
         1, error_of, parts.gates + (layer.cell == CellKind::kGru ? 1 : 0),

@@ -8,7 +8,7 @@
 // do not depend on how many there are.
 // Sequences go through it one after the other. Before a pass its weights are loaded, for the way back transposed, and the state that it
 // goes on from; what leaves is compared with FixedSteps, which also gives states and counters: the first difference is an error that says
-// where. Fails with kUnavailable, naming the layer, on boards that share the steps, which the RTL does not do.
+// where. A board that shares steps with others takes one at a time, or one part of it. Fails with kUnavailable on more than one.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class SimulatedSteps final : public ChainEngine {
 
  private:
   struct Served;
-  Served& engine_for(const FixedRecurrent& layer);
+  Served& engine_for(const StepsOfBoard& of);
 
   SimulatedStepsOptions options_;
   std::unique_ptr<ChainEngine> host_;

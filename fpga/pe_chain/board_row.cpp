@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "core/base/error.h"
@@ -58,9 +59,14 @@ struct WayOfStep {
   int64_t beats = 0;  // of a pass's load
   int64_t feeds = 0;  // of all samples
 };
+// What a board with so many units makes.
+StepExtent extent_of(const RecurrentSize& size, int64_t units) {
+  if (units == size.cells) return {.units = units, .projected = size.fed_back};
+  return {.units = units, .projected = size.features_of(units), .all_units = size.cells, .all_features = size.fed_back};
+}
 WayOfStep way_of(const PeChainHardware& hardware, const RecurrentSize& size, int64_t units, int64_t samples, bool back) {
   WayOfStep way{.settings = hardware.projects
-                                ? settings_of(hardware, {.units = units, .projected = size.fed_back}, back)
+                                ? settings_of(hardware, extent_of(size, units), back)
                                 : StepSettings{.recurrent = settings_of(hardware, units, true, size.cells), .projection = {}}};
   way.beats = load_beats(hardware, way.settings, back);
   way.feeds = samples * way.settings.fullest();
@@ -68,20 +74,22 @@ WayOfStep way_of(const PeChainHardware& hardware, const RecurrentSize& size, int
 }
 
 int64_t cycles_of(const PeChainHardware& hardware, const WayOfStep& way, int64_t samples, bool back, bool alone) {
-  return alone ? lone_step_cycles(hardware, way.settings.recurrent, samples, back)
-               : steady_step_cycles(hardware, way.settings, samples, back);
+  return alone ? lone_step_cycles(hardware, way.settings, samples, back) : steady_step_cycles(hardware, way.settings, samples, back);
 }
 
 }  // namespace
 
 std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why,
                                  int64_t samples) {
-  const int64_t filling = kPortBits / bits, units = size.units > 0 ? size.units : divided_up(size.cells, boards);
+  const int64_t filling = kPortBits / bits, grain = size.cells / std::gcd(size.cells, size.fed_back);
+  const int64_t units = size.units > 0 ? size.units : grain * divided_up(size.cells / grain, boards);
   samples *= size.directions;
   const bool projected = size.fed_back != size.cells;
   if (why != nullptr) why->clear();
-  if (projected && boards > 1) {
-    if (why != nullptr) *why = "a projection's sums lie across boards: one board or none";
+  if (size.cells / grain < boards) {
+    if (why != nullptr)
+      *why = fmt::format("{} cells projected to {} divide in the same proportion into {} parts at most", size.cells, size.fed_back,
+                         size.cells / grain);
     return std::nullopt;
   }
   const double slices = std::floor(board.dsp * kUsableDsp);
@@ -106,7 +114,9 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
                                             .samples = samples,
                                             .products = {{units, size.cells}},
                                             .chains = chains,
-                                            .projected = projected ? size.fed_back : 0},
+                                            .projected = projected ? size.features_of(units) : 0,
+                                            .all_units = units == size.cells ? 0 : size.cells,
+                                            .all_features = units == size.cells ? 0 : size.fed_back},
                                            length);
       const WayOfStep ways[] = {way_of(hardware, size, units, samples, false), way_of(hardware, size, units, samples, true)};
       row.words = size.directions * std::max(ways[0].settings.fullest(), ways[1].settings.fullest());
@@ -144,15 +154,16 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
         return static_cast<double>(boards - 1) *
                (static_cast<double>(samples * from_others * bits) / board.cable_bits_per_second + board.cable_seconds);
       };
+      const double features = projected ? gathered(size.features_of(units)) : 0;  // of either way, besides what units give out
+      const double outputs = features + gathered(units), errors = features + gathered(size.gates() * units);
       // No step is shorter than its feeds.
-      const double at_least =
-          static_cast<double>(ways[0].feeds + ways[1].feeds) / board.clock_hz + gathered(units) + gathered(size.gates() * units);
+      const double at_least = static_cast<double>(ways[0].feeds + ways[1].feeds) / board.clock_hz + outputs + errors;
       if (best && at_least >= best->forward_seconds + best->back_seconds) continue;
       const bool alone = units != size.cells;
       row.forward_cycles = cycles_of(hardware, ways[0], samples, /*back=*/false, alone);
       row.back_cycles = cycles_of(hardware, ways[1], samples, /*back=*/true, alone);
-      row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + gathered(units);
-      row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + gathered(size.gates() * units);
+      row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + outputs;
+      row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + errors;
       if (!best || row.forward_seconds + row.back_seconds < best->forward_seconds + best->back_seconds) best = row;
     }
   return best;

@@ -8,9 +8,10 @@
 // leave too little; their length is what is looked for: the fastest that slices and blocks of the board allow, the shortest of equals. What
 // chains take and how long a step is, says built_chain.h, which is what is built. A board keeps its rows of U forward, its columns back,
 // and takes what the others made over its cable, which the step waits for: (boards - 1) (latency + bits / rate). Where a layer projects its
-// outputs, its two products wait for each other, and samples that take turns hide that; it has four chains or more. Weights lie in
-// UltraRAM where the board has any, those of two chains of 32 bits or four of 16 to a block of 4,096 words, as the paper has it; else in
-// half blocks of BRAM, as all besides the weights does. Everything modelled.
+// outputs, its two products wait for each other, and samples that take turns hide that; it has four chains or more; several boards make as
+// large a part of the features each as of the units, and cross twice a step, behind either product. Weights lie in UltraRAM where the board
+// has any, those of two chains of 32 bits or four of 16 to a block of 4,096 words, as the paper has it; else in half blocks of BRAM, as all
+// besides the weights does. Everything modelled.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct RecurrentSize {
   int64_t directions = 1;  // that take turns as samples do, all their weights in the elements
 
   int64_t gates() const { return gates_of(cell); }
+  // What of h a board with so many units makes: as large a part.
+  int64_t features_of(int64_t of_units) const { return of_units * fed_back / cells; }
 };
 
 // An engine as it is given by hand: of each unit so many chains, of so many elements, with memory for so many weights each.

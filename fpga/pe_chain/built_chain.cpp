@@ -71,9 +71,12 @@ PeChainHardware chain_for(const ChainWork& work, int64_t per_chain) {
                            .projects = work.projected > 0};
   if (hardware.projects)
     for (const bool back : {false, true}) {
-      const StepSettings settings = settings_of(hardware, {work.products.front().outputs, work.projected}, back);
+      const StepExtent extent{work.products.front().outputs, work.projected, work.all_units, work.all_features};
+      const StepSettings settings = settings_of(hardware, extent, back);
       hardware.words = std::max(hardware.words, settings.fullest());
-      hardware.state_words = std::max(hardware.state_words, work.samples * std::max(settings.recurrent.words, settings.projection.words));
+      const int64_t taken = divided_up(std::max(extent.inputs_of_units(), extent.inputs_of_features()), hardware.chains);
+      const int64_t made = std::max(settings.recurrent.words, settings.projection.words);
+      hardware.state_words = std::max(hardware.state_words, work.samples * (work.all_units > 0 ? std::max(made, taken) : made));
     }
   else
     for (const ChainWork::Product& product : work.products) {
@@ -99,15 +102,19 @@ PassSettings settings_of(const PeChainHardware& h, int64_t outputs, bool divide,
   s.feeds_last = s.has_last ? (s.divided ? divided_up(inputs, 2) : inputs) : 1;
   s.depths_last = s.divided ? 2 * s.words_last : s.words_last;
   s.words = s.full_slices * h.per_chain + s.words_last;
+  s.taken_words = divided_up(inputs, h.chains);
   return s;
 }
 
 StepSettings settings_of(const PeChainHardware& h, const StepExtent& extent, bool back, bool divide) {
-  if (extent.projected == 0) return {.recurrent = settings_of(h, extent.units, divide), .projection = {}};
-  const int64_t gates = gates_of(h.cell), units = extent.units, features = extent.projected, dealt = back ? features : units;
-  StepSettings s{.recurrent = settings_of(h, back ? features : units, divide, back ? units : features),
-                 .projects = true,
-                 .projection = settings_of(h, back ? units : features, divide, divided_up(dealt, gates))};
+  if (extent.projected == 0) return {.recurrent = settings_of(h, extent.units, divide, extent.all_units), .projection = {}};
+  const int64_t gates = gates_of(h.cell), units = extent.units, features = extent.projected;
+  const int64_t dealt = back ? extent.inputs_of_units() : extent.inputs_of_features();
+  StepSettings s{
+      .recurrent = settings_of(h, back ? features : units, divide, back ? extent.inputs_of_features() : extent.inputs_of_units()),
+      .projects = true,
+      .projection = settings_of(h, back ? units : features, divide, divided_up(dealt, gates))};
+  s.projection.taken_words = divided_up(dealt, h.chains);
   s.first_address = s.recurrent.fullest();
   s.units_of_last = dealt - gates * (s.projection.feeds - 1);
   return s;
@@ -140,13 +147,13 @@ PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samp
 }
 
 StepSettings step_settings(const PeChainHardware& h, const StepExtent& extent, bool back, int64_t samples, bool divide) {
-  if (extent.projected == 0) return {.recurrent = pass_settings(h, extent.units, samples, divide), .projection = {}};
+  if (extent.projected == 0) return {.recurrent = pass_settings(h, extent.units, samples, divide, extent.all_units), .projection = {}};
   if (!h.projects || h.cell != CellKind::kLstm || h.chains < gates_of(h.cell))
     fail(ErrorCode::kUnavailable, "{} units are projected, which engines of lstm do that are built for it, with {} chains or more",
          extent.units, gates_of(CellKind::kLstm));
   const StepSettings s = settings_of(h, extent, back, divide);
   check_fit(h, fmt::format("{} units and their projection to {}", extent.units, extent.projected), s,
-            samples * std::max(s.recurrent.words, s.projection.words), samples);
+            samples * std::max({s.recurrent.words, s.projection.words, s.recurrent.taken_words, s.projection.taken_words}), samples);
   return s;
 }
 
@@ -222,11 +229,12 @@ std::vector<FedProduct> products_of(const PeChainHardware& h, const StepSettings
 
 }  // namespace
 
-std::vector<int64_t> emission_cycles(const PeChainHardware& h, const StepSettings& settings, const PassShape& shape, bool back) {
+namespace {
+
+std::vector<int64_t> emissions_of(const PeChainHardware& h, const std::vector<FedProduct>& products, const PassShape& shape) {
   std::vector<std::vector<int64_t>> there(static_cast<size_t>(shape.samples)), made = there;
   std::vector<int64_t> emissions;
   int64_t time = -1, settled = 0;  // of the last feed; when the next slice's last feed may come
-  const std::vector<FedProduct> products = products_of(h, settings, back);
   for (int64_t step = 0; step < shape.steps; ++step)
     for (size_t which = 0; which < products.size(); ++which) {
       const auto& [s, dealt, loop, longer] = products[which];
@@ -252,6 +260,12 @@ std::vector<int64_t> emission_cycles(const PeChainHardware& h, const StepSetting
   return emissions;
 }
 
+}  // namespace
+
+std::vector<int64_t> emission_cycles(const PeChainHardware& h, const StepSettings& settings, const PassShape& shape, bool back) {
+  return emissions_of(h, products_of(h, settings, back), shape);
+}
+
 std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSettings& s, const PassShape& shape, bool back) {
   return emission_cycles(h, StepSettings{.recurrent = s, .projection = {}}, shape, back);
 }
@@ -266,8 +280,10 @@ int64_t steady_step_cycles(const PeChainHardware& h, const PassSettings& s, int6
   return steady_step_cycles(h, StepSettings{.recurrent = s, .projection = {}}, samples, back);
 }
 
-int64_t lone_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {
-  return emission_cycles(h, s, {.samples = samples, .steps = 1}, back).back();
+int64_t lone_step_cycles(const PeChainHardware& h, const StepSettings& s, int64_t samples, bool back) {
+  int64_t cycles = 0;
+  for (const FedProduct& product : products_of(h, s, back)) cycles += emissions_of(h, {product}, {.samples = samples, .steps = 1}).back();
+  return cycles;
 }
 
 }  // namespace millrace

@@ -51,8 +51,9 @@ struct ChainWork {
   int64_t element_bits = 16;
   int64_t samples = 1;
   std::vector<Product> products = {};
-  int64_t chains = 0;     // 0: as many as elements of that width fill the port
-  int64_t projected = 0;  // features that the first product's outputs are projected to; 0: they are not
+  int64_t chains = 0;                       // 0: as many as elements of that width fill the port
+  int64_t projected = 0;                    // features that the first product's outputs are projected to; 0: they are not
+  int64_t all_units = 0, all_features = 0;  // of the layer, where this board makes some of both; 0: it makes all
 };
 // With memories as deep as the products fill them.
 PeChainHardware chain_for(const ChainWork& work, int64_t per_chain);
@@ -69,9 +70,14 @@ ChainUse chain_use_of(const PeChainHardware& hardware);
 PassSettings settings_of(const PeChainHardware& hardware, int64_t outputs, bool divide = true, int64_t inputs = 0);
 PassSettings pass_settings(const PeChainHardware& hardware, int64_t units, int64_t samples = 1, bool divide = true, int64_t inputs = 0);
 
-// Of a layer of so many units projected to so many features, 0: it is not.
+// Of a layer of so many units projected to so many features, 0: it is not. Where a board makes some of both its products take what all
+// boards made: inputs are `all_units` and `all_features`, 0: these.
 struct StepExtent {
   int64_t units = 0, projected = 0;
+  int64_t all_units = 0, all_features = 0;
+
+  int64_t inputs_of_units() const { return all_features > 0 ? all_features : projected; }
+  int64_t inputs_of_features() const { return all_units > 0 ? all_units : units; }
 };
 StepSettings settings_of(const PeChainHardware& hardware, const StepExtent& extent, bool back, bool divide = true);
 // Fails with kUnavailable on what does not fit, naming the number.
@@ -92,8 +98,8 @@ std::vector<int64_t> emission_cycles(const PeChainHardware& hardware, const Step
 // From one step of all samples to the next, where all comes in time.
 int64_t steady_step_cycles(const PeChainHardware& hardware, const PassSettings& settings, int64_t samples, bool back);
 int64_t steady_step_cycles(const PeChainHardware& hardware, const StepSettings& settings, int64_t samples, bool back);
-// From the first feed to the last word of a step whose state is all there.
-int64_t lone_step_cycles(const PeChainHardware& hardware, const PassSettings& settings, int64_t samples, bool back);
+// From the first feed to the last word of a step whose state is all there; of one that projects, of both products, each by itself.
+int64_t lone_step_cycles(const PeChainHardware& hardware, const StepSettings& settings, int64_t samples, bool back);
 
 // Cycles between the last inputs of two slices, at least, in which an element adds its lanes.
 inline constexpr int64_t kLanesSettle = 26;

@@ -39,7 +39,7 @@ std::vector<std::string> write_steps_engines(const Plan& plan, const Graph& grap
                           gate_forms_of(cell, TanhForm::kPlan), counters);
       const std::string name = shard.layer + ending;
       write_steps_engine(folder / name, engine.hardware, layer,
-                         {.samples = plan.micro_batch, .steps = std::min<int64_t>(3, node.output.height), .seed = seed});
+                         {.samples = plan.micro_batch, .steps = std::min<int64_t>(3, node.output.height), .seed = seed}, engine.units);
       written.push_back(name);
     }
   }

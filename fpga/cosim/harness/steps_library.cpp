@@ -39,7 +39,7 @@ Engine& of(void* engine) { return *static_cast<Engine*>(engine); }
 
 // The ports of one product, in the order of PassSettings.
 void set_pass(const millrace::PassSettings& from, auto& full_slices, auto& has_last, auto& divided, auto& feeds, auto& feeds_last,
-              auto& depths_last, auto& words_last, auto& words) {
+              auto& depths_last, auto& words_last, auto& words, auto& taken_words) {
   millrace::set_number(full_slices, from.full_slices);
   has_last = from.has_last;
   divided = from.divided;
@@ -48,6 +48,7 @@ void set_pass(const millrace::PassSettings& from, auto& full_slices, auto& has_l
   millrace::set_number(depths_last, from.depths_last);
   millrace::set_number(words_last, from.words_last);
   millrace::set_number(words, from.words);
+  millrace::set_number(taken_words, from.taken_words);
 }
 
 }  // namespace
@@ -83,6 +84,7 @@ void millrace_steps_load_state(void* engine, bool back, const int16_t* taken, co
   Vpe_chain_engine& m = *of(engine).model;
   m.back = back;
   m.state_write = 1;
+  m.state_keeps = 1;
   for (int64_t word = 0; word < words; ++word) {
     millrace::set_number(m.state_address, word);
     millrace::set_elements<int16_t>(m.state_taken, {taken + word * static_cast<int64_t>(kChains * kGates), kChains * kGates});
@@ -102,9 +104,10 @@ int64_t millrace_steps_run(void* engine, const MillraceStepsJob* job, int16_t* o
   m.continues = job->continues;
   millrace::set_number(m.steps, job->steps);
   millrace::set_number(m.samples, job->samples);
-  set_pass(s, m.full_slices, m.has_last, m.divided, m.feeds, m.feeds_last, m.depths_last, m.words_last, m.words);
+  set_pass(s, m.full_slices, m.has_last, m.divided, m.feeds, m.feeds_last, m.depths_last, m.words_last, m.words, m.taken_words);
   set_pass(p, m.projection_full_slices, m.projection_has_last, m.projection_divided, m.projection_feeds, m.projection_feeds_last,
-           m.projection_depths_last, m.projection_words_last, m.projection_words);
+           m.projection_depths_last, m.projection_words_last, m.projection_words, m.projection_taken_words);
+  millrace::set_number(m.part, job->settings.part);
   millrace::set_number(m.projection_address, job->settings.first_address);
   millrace::set_number(m.projection_units, job->settings.units_of_last);
   millrace::set_number(m.sum_shift, job->sum_shift);

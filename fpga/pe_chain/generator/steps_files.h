@@ -7,6 +7,9 @@
 //   // out/lstm1/vectors          sums and errors as they come, what the functional model makes of them
 //   // out/lstm1/testbench.sv     loads, a pass forward, loads, a pass back, with pauses; prints PASS or what differs
 //
+// For a board of several that share the steps, some of the layer's units: its rows and columns of the weights, and vectors of one step,
+// whose state, of all units, is written before it. Of a layer that projects the top is told by `part` which of a step's products a pass is.
+//
 //   cd out/lstm1 && iverilog -g2012 -o testbench rtl/*.sv testbench.sv && vvp testbench
 //
 // What the engine is not built for is refused by name (engine_hardware.h); files there are replaced.
@@ -14,6 +17,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "fpga/pe_chain/rtl/engine_hardware.h"
 
@@ -25,7 +29,8 @@ struct StepsTestbench {
   uint64_t seed = 1;
 };
 
+// Of those units, or of all.
 void write_steps_engine(const std::filesystem::path& folder, const PeChainHardware& hardware, const FixedRecurrent& layer,
-                        const StepsTestbench& testbench = {});
+                        const StepsTestbench& testbench = {}, const std::optional<UnitRange>& board = {});
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ module millrace_pe_chain #(
     output logic        busy,
     input  logic        back,
     input  logic        continues,
-    input  logic [15:0] steps,
+$PART_PORT$    input  logic [15:0] steps,
     input  logic [ 7:0] samples,
 
     input logic                      load_write,
@@ -29,6 +29,7 @@ module millrace_pe_chain #(
     input logic                      state_write,
     input logic [              15:0] state_address,
     input logic                      state_half,
+    input logic                      state_keeps,
     input logic [  $TAKEN_BITS$-1:0] state_taken,
     input logic [   $KEPT_BITS$-1:0] state_kept,
 
@@ -44,25 +45,73 @@ $PARAMETERS$      .TABLE(TABLE)
   ) engine (
       .clock, .reset_n, .start, .busy, .back, .continues, .steps, .samples,
 $SETTINGS$      .load_write, .load_unit, .load_depth, .load_address, .load_data, .bias_write, .bias_address, .bias_data,
-      .state_write, .state_address, .state_half, .state_taken, .state_kept,
+      .state_write, .state_address, .state_half, .state_keeps, .state_taken, .state_kept,
       .in_tvalid, .in_tready, .in_tdata, .out_tvalid, .out_tready, .out_tdata
   );
 endmodule
 )sv";
 
+// Of a pass.
+inline constexpr std::string_view kStepsPlayer = R"sv(  logic $NAME$_valid, $NAME$_ready;
+  logic [$IN_BITS$-1:0] $NAME$_data;
+  stream_player #(.FILE("vectors/$NAME$_in.hex"), .COUNT($IN$), .WIDTH($IN_BITS$), .SEED($IN_SEED$)) $NAME$_player (
+      .clock, .enable(on && now == $PASS$), .tvalid($NAME$_valid), .tready(in_tready && now == $PASS$), .tdata($NAME$_data)
+  );
+)sv";
+inline constexpr std::string_view kStepsNoPlayer = R"sv(  logic $NAME$_valid, $NAME$_ready;
+  logic [$IN_BITS$-1:0] $NAME$_data;
+  assign $NAME$_valid = 1'b0;
+  assign $NAME$_data = '0;
+)sv";
+inline constexpr std::string_view kStepsChecker = R"sv(  int $NAME$_received, $NAME$_differences;
+  stream_checker #(
+      .FILE("vectors/$NAME$_out.hex"), .NAME("$NAME$"), .COUNT($OUT$), .WIDTH($OUT_BITS$), .SEED($OUT_SEED$)
+  ) $NAME$_checker (
+      .clock, .tvalid(out_tvalid && now == $PASS$), .tready($NAME$_ready), .tdata(out_tdata), .received($NAME$_received),
+      .differences($NAME$_differences)
+  );
+)sv";
+inline constexpr std::string_view kStepsState = R"sv(  logic [$TAKEN_BITS$-1:0] $NAME$_taken[0:$STATE$-1];
+  logic [$KEPT_BITS$-1:0] $NAME$_kept[0:$STATE$-1];
+  initial begin
+    $readmemh("vectors/$NAME$_taken.hex", $NAME$_taken);
+    $readmemh("vectors/$NAME$_kept.hex", $NAME$_kept);
+  end
+  task automatic load_$NAME$_state;
+    for (int place = 0; place < 2 * $STATE$; place++) begin
+      @(negedge clock);
+      state_write = 1'b1;
+      state_address = 16'(place / 2);
+      state_half = place % 2 == 1;
+      state_taken = $NAME$_taken[place / 2];
+      state_keeps = 1'b$KEEPS$;
+      state_kept = $NAME$_kept[place / 2];
+    end
+    @(negedge clock);
+    state_write = 1'b0;
+  endtask
+)sv";
+
 inline constexpr std::string_view kStepsTestbenchText = R"sv(`timescale 1ns / 1ps
-// A pass forward and a pass back over $STEPS$ steps of $SAMPLES$ samples, each behind its load of weights; every word that leaves is compared
-// with the functional model's. Both streams pause.
+// $PASSES$ over $STEPS$ steps of $SAMPLES$ samples, each way behind its load of weights$STATES$; every word that leaves is compared
+// with the functional model's. All streams pause.
 $MODULES$
 module testbench;
   logic clock = 1'b0;
   logic reset_n = 1'b0;
   logic start = 1'b0;
   logic back = 1'b0;
-  logic forward_on = 1'b0;
-  logic back_on = 1'b0;
+  logic [1:0] part = 2'd0;
+  logic on = 1'b0;
+  int now = 0;  // the pass
   logic load_write = 1'b0;
   logic bias_write = 1'b0;
+  logic state_write = 1'b0;
+  logic state_half = 1'b0;
+  logic state_keeps = 1'b0;
+  logic [15:0] state_address = 16'd0;
+  logic [$TAKEN_BITS$-1:0] state_taken = '0;
+  logic [$KEPT_BITS$-1:0] state_kept = '0;
   logic busy;
   always #4 clock = !clock;
 
@@ -76,39 +125,18 @@ module testbench;
   logic [$LOAD_BITS$-1:0] weights_forward[0:$FORWARD_BEATS$-1];
   logic [$LOAD_BITS$-1:0] weights_back[0:$BACK_BEATS$-1];
 
-  logic in_tvalid, in_tready, out_tvalid, out_tready, forward_valid, back_valid, forward_ready, back_ready;
-  logic [$IN_BITS$-1:0] forward_data, back_data;
+  logic in_tvalid, in_tready, out_tvalid, out_tready;
+  logic [$IN_BITS$-1:0] in_tdata;
   logic [$OUT_BITS$-1:0] out_tdata;
-  assign in_tvalid = back ? back_valid : forward_valid;
-  assign out_tready = back ? back_ready : forward_ready;
-  stream_player #(.FILE("vectors/forward_in.hex"), .COUNT($FORWARD_IN$), .WIDTH($IN_BITS$), .SEED($SEED$)) forward_player (
-      .clock, .enable(forward_on), .tvalid(forward_valid), .tready(in_tready && !back), .tdata(forward_data)
-  );
-  stream_player #(.FILE("vectors/back_in.hex"), .COUNT($BACK_IN$), .WIDTH($IN_BITS$), .SEED($SEED$ + 1)) back_player (
-      .clock, .enable(back_on), .tvalid(back_valid), .tready(in_tready && back), .tdata(back_data)
-  );
-  int forward_received, forward_differences, back_received, back_differences;
-  stream_checker #(
-      .FILE("vectors/forward_out.hex"), .NAME("forward"), .COUNT($FORWARD_OUT$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 2)
-  ) forward_checker (
-      .clock, .tvalid(out_tvalid && !back), .tready(forward_ready), .tdata(out_tdata), .received(forward_received),
-      .differences(forward_differences)
-  );
-  stream_checker #(
-      .FILE("vectors/back_out.hex"), .NAME("back"), .COUNT($BACK_OUT$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 3)
-  ) back_checker (
-      .clock, .tvalid(out_tvalid && back), .tready(back_ready), .tdata(out_tdata), .received(back_received), .differences(back_differences)
-  );
-
+$STREAMS$
   millrace_pe_chain #(
       .TABLE("images/sigmoid_table.hex")
   ) engine (
-      .clock, .reset_n, .start, .busy, .back, .continues(1'b0), .steps(16'd$STEPS$), .samples(8'd$SAMPLES$),
+      .clock, .reset_n, .start, .busy, .back, .continues(1'b$CONTINUES$), $PART$.steps(16'd$STEPS$), .samples(8'd$SAMPLES$),
       .load_write, .load_unit(place[26:24]), .load_depth(place[23:16]), .load_address(place[$ADDRESS_BITS$-1:0]), .load_data,
       .bias_write, .bias_address, .bias_data,
-      .state_write(1'b0), .state_address(16'd0), .state_half(1'b0), .state_taken({$TAKEN_BITS${1'b0}}), .state_kept({$KEPT_BITS${1'b0}}),
-      .in_tvalid, .in_tready, .in_tdata(back ? back_data : forward_data), .out_tvalid, .out_tready,
-      .out_tdata
+      .state_write, .state_address, .state_half, .state_keeps, .state_taken, .state_kept,
+      .in_tvalid, .in_tready, .in_tdata, .out_tvalid, .out_tready, .out_tdata
   );
 
   task automatic load(input logic transposed);
@@ -147,18 +175,11 @@ module testbench;
     end
     @(negedge clock);
     bias_write = 1'b0;
-    load(1'b0);
-    forward_on = 1'b1;
-    pass();
-    back = 1'b1;
-    load(1'b1);
-    back_on = 1'b1;
-    pass();
-    if (forward_received != $FORWARD_OUT$ || back_received != $BACK_OUT$)
-      $display("FAIL: %0d of $FORWARD_OUT$ and %0d of $BACK_OUT$ words", forward_received, back_received);
-    else if (forward_differences + back_differences != 0)
-      $display("FAIL: %0d words differ forward, %0d back", forward_differences, back_differences);
-    else $display("PASS: %0d words forward, %0d back", forward_received, back_received);
+$SEQUENCE$    if ($FORWARD_RECEIVED$ != $FORWARD_OUT$ || $BACK_RECEIVED$ != $BACK_OUT$)
+      $display("FAIL: %0d of $FORWARD_OUT$ and %0d of $BACK_OUT$ words", $FORWARD_RECEIVED$, $BACK_RECEIVED$);
+    else if ($FORWARD_DIFFERENCES$ + $BACK_DIFFERENCES$ != 0)
+      $display("FAIL: %0d words differ forward, %0d back", $FORWARD_DIFFERENCES$, $BACK_DIFFERENCES$);
+    else $display("PASS: %0d words forward, %0d back", $FORWARD_RECEIVED$, $BACK_RECEIVED$);
     $finish;
   end
   initial begin

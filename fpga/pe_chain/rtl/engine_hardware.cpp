@@ -56,15 +56,28 @@ float record_word(const RealKept<float>& kept, CellKind cell, int64_t place, int
   return (part == gates ? kept.bound : kept.before)[static_cast<size_t>(place)];
 }
 
-std::vector<int32_t> bias_image(const PeChainHardware& h, const FixedRecurrent& layer) {
+StepExtent extent_of(const FixedRecurrent& layer, const UnitRange& board) { return extent_of(layer.hidden, layer.projection, board); }
+
+StepExtent extent_of(int64_t hidden, int64_t projection, const UnitRange& board) {
+  if (board.count() == hidden) return {.units = hidden, .projected = projection};
+  const int64_t features = projection > 0 ? projection : hidden;
+  return {.units = board.count(),
+          .projected = projection > 0 ? features_of_board(hidden, features, board).count() : 0,
+          .all_units = hidden,
+          .all_features = features};
+}
+
+std::vector<int32_t> bias_image(const PeChainHardware& h, const FixedRecurrent& layer, const UnitRange& board) {
   const WordParts parts = word_parts_of(layer.cell);
   std::vector<int32_t> biases;
-  for (int64_t unit = 0; unit < divided_up(layer.hidden, h.chains) * h.chains; ++unit)
-    for (int64_t bias = 0; bias < parts.biases; ++bias)
-      biases.push_back(unit >= layer.hidden                              ? 0
+  for (int64_t local = 0; local < divided_up(board.count(), h.chains) * h.chains; ++local)
+    for (int64_t bias = 0; bias < parts.biases; ++bias) {
+      const int64_t unit = board.begin + local;
+      biases.push_back(unit >= board.end                                 ? 0
                        : bias < parts.gates                              ? layer.bias[static_cast<size_t>(unit * parts.gates + bias)]
                        : parts.biases == 4 && !layer.hidden_bias.empty() ? layer.hidden_bias[static_cast<size_t>(unit)]
                                                                          : 0);
+    }
   return biases;
 }
 
@@ -115,7 +128,7 @@ std::vector<WeightBeatOf<Word>> beats_of(const PeChainHardware& h, const StepSet
   std::vector<WeightBeatOf<Word>> beats;
   add_beats(h, s.recurrent, back && s.projects ? extent.projected : extent.units, 0, weight, beats);
   if (!s.projects) return beats;
-  const int64_t gates = gates_of(h.cell), inputs = back ? extent.projected : extent.units;
+  const int64_t gates = gates_of(h.cell), inputs = back ? extent.inputs_of_units() : extent.inputs_of_features();
   const auto dealt = [&](int64_t gate, int64_t output, int64_t feed) {
     const int64_t input = feed * gates + gate;
     return input >= inputs ? Word{0} : back ? projection(input, output) : projection(output, input);
@@ -126,28 +139,34 @@ std::vector<WeightBeatOf<Word>> beats_of(const PeChainHardware& h, const StepSet
 
 }  // namespace
 
-std::vector<WeightBeat> weight_beats(const PeChainHardware& h, const StepSettings& s, const FixedRecurrent& layer, bool back) {
-  const int64_t gates = layer.gates(), features = layer.features();
+std::vector<WeightBeat> weight_beats(const PeChainHardware& h, const StepSettings& s, const FixedRecurrent& layer, const UnitRange& board,
+                                     bool back) {
+  const int64_t gates = layer.gates(), features = layer.features(), first = features_of_board(layer.hidden, features, board).begin;
   return beats_of<int16_t>(
-      h, s, {layer.hidden, layer.projection}, back,
+      h, s, extent_of(layer, board), back,
       [&](int64_t gate, int64_t output, int64_t input) {
-        const int64_t unit = back ? input : output, feature = back ? output : input;
+        const int64_t unit = back ? input : board.begin + output, feature = back ? first + output : input;
         return layer.hidden_weight[static_cast<size_t>((unit * gates + gate) * features + feature)];
       },
-      [&](int64_t feature, int64_t unit) { return layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]; });
+      // Of what is projected a board owns the output, of either way.
+      [&](int64_t feature, int64_t unit) {
+        return layer
+            .projection_weight[static_cast<size_t>((back ? feature : first + feature) * layer.hidden + (back ? board.begin + unit : unit))];
+      });
 }
 
 std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& h, const StepSettings& s, const RealLayer<float>& layer,
                                                  const UnitRange& board, bool back) {
-  const int64_t features = layer.features();
+  const int64_t features = layer.features(), first = features_of_board(layer.hidden, features, board).begin;
   return beats_of<uint32_t>(
-      h, s, {board.count(), layer.projection}, back,
+      h, s, extent_of(layer.hidden, layer.projection, board), back,
       [&](int64_t gate, int64_t output, int64_t input) {
-        const int64_t unit = back ? input : board.begin + output, feature = back ? board.begin + output : input;
+        const int64_t unit = back ? input : board.begin + output, feature = back ? first + output : input;
         return std::bit_cast<uint32_t>(layer.hidden_weight[static_cast<size_t>((gate * layer.hidden + unit) * features + feature)]);
       },
       [&](int64_t feature, int64_t unit) {
-        return std::bit_cast<uint32_t>(layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]);
+        return std::bit_cast<uint32_t>(layer.projection_weight[static_cast<size_t>((back ? feature : first + feature) * layer.hidden +
+                                                                                   (back ? board.begin + unit : unit))]);
       });
 }
 

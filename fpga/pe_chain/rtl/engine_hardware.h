@@ -1,15 +1,15 @@
 // The engine of chained elements as its modules are told of it: parameters, words of its streams, what its elements hold. How large it is,
 // what a pass sets and how long it takes says built_chain.h.
 //
-//   const StepSettings settings = step_settings(hardware, {layer.hidden, layer.projection}, /*back=*/true);
-//   for (const WeightBeat& beat : weight_beats(hardware, settings, layer, /*back=*/true)) ...     // U transposed: by the host, never here
+//   const StepSettings settings = step_settings(hardware, extent_of(layer, board), /*back=*/true);
+//   for (const WeightBeat& beat : weight_beats(hardware, settings, layer, board, /*back=*/true)) ...     // U transposed: by the host
 //
 // The modules are fpga/pe_chain/rtl/modules, those of fpga/recurrence/rtl and of fpga/common/rtl; pe_chain_engine.sv is the top. A WORD is
 // one result of every chain. Outputs of the last slice are divided over two neighbours of a chain where that leaves none too few. Elements
 // have 16 bits of fixed point, or 32 of floating point, whose words are the bits of a float and whose record is what real_steps.h keeps.
-// One board of several gives its own units from the state of all: a pass of one step, before which the state is written. A layer that
-// projects its outputs stands on one board: its projection's weights lie behind those of U, and its words come product by product. Not
-// built: sequences of unequal length.
+// One board of several gives its own units from the state of all: a pass of one step, before which the state is written. The projection's
+// weights of a layer that projects lie behind those of U, and its words come product by product; on one board of several a pass is of one
+// product, of the units or of the features that are its own. Not built: sequences of unequal length.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +50,20 @@ struct WeightBeatOf {
   std::vector<Word> weights;  // by chain
 };
 using WeightBeat = WeightBeatOf<int16_t>;
-std::vector<WeightBeat> weight_beats(const PeChainHardware& hardware, const StepSettings& settings, const FixedRecurrent& layer, bool back);
 
-// Those of a board's units: of U its rows forward, its columns back.
+// Of a board that makes those units of a layer, all of them or some.
+StepExtent extent_of(const FixedRecurrent& layer, const UnitRange& board);
+StepExtent extent_of(int64_t hidden, int64_t projection, const UnitRange& board);
+
+// Those of a board: of U rows of its units forward, columns of its features back; of a projection rows of its features, columns of its
+// units.
+std::vector<WeightBeat> weight_beats(const PeChainHardware& hardware, const StepSettings& settings, const FixedRecurrent& layer,
+                                     const UnitRange& board, bool back);
 std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& hardware, const StepSettings& settings,
                                                  const RealLayer<float>& layer, const UnitRange& board, bool back);
 
 // Words of every chain's biases, zero where there is no unit.
-std::vector<int32_t> bias_image(const PeChainHardware& hardware, const FixedRecurrent& layer);
+std::vector<int32_t> bias_image(const PeChainHardware& hardware, const FixedRecurrent& layer, const UnitRange& board);
 std::vector<uint32_t> bias_image(const PeChainHardware& hardware, const RealLayer<float>& layer, const UnitRange& board);
 
 // What a pass in fixed point shifts by. Fails with kUnavailable on a projection's sums that have more fraction bits than hardware drops.

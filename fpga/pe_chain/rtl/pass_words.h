@@ -57,9 +57,10 @@ auto step_words(const PeChainHardware& hardware, const StepSettings& settings, c
             hardware, product.words, shape.samples, of.units, of.parts, width,
             [&](int64_t sample, int64_t unit, int64_t part) { return from(sample, step, unit, part); }, words);
     };
-    if (settings.projects && back) add(settings.recurrent, other, plain);
-    add(settings.gated(back), gated, value);
-    if (settings.projects && !back) add(settings.projection, other, plain);
+    const bool gated_too = back && settings.projects ? settings.has_projection() : settings.has_recurrent();
+    if (settings.projects && back && settings.has_recurrent()) add(settings.recurrent, other, plain);
+    if (gated_too) add(settings.gated(back), gated, value);
+    if (!back && settings.has_projection()) add(settings.projection, other, plain);
   }
   return words;
 }

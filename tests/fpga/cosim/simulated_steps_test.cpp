@@ -76,6 +76,41 @@ TEST(SimulatedSteps, GiveTheFunctionalModelsBits) {
   EXPECT_GT(engine.cycles(), 3 * 2 * 7 * 21);
 }
 
+// One board of several: of its steps one at a time, of a layer that projects one part at a time, from the states of all.
+TEST(SimulatedSteps, GiveTheBitsOfOneBoardOfSeveral) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  Dice dice(6);
+  SimulatedSteps engine({.build = kEngineCache});
+  const auto host = make_host_chain_engine();
+  for (const auto& [units, projection, board] : {std::tuple{7, 0, UnitRange{2, 7}}, {21, 0, {0, 8}}, {12, 8, {3, 12}}, {12, 8, {0, 3}}})
+    for (const StepPart part : {StepPart::kBoth, StepPart::kUnits, StepPart::kFeatures}) {
+      if ((projection > 0) == (part == StepPart::kBoth)) continue;
+      SCOPED_TRACE(testing::Message() << units << " units, projected to " << projection << ", part " << static_cast<int>(part));
+      FixedRecurrent layer = testing_support::random_steps(dice, CellKind::kLstm, units, projection);
+      layer.forms = {};
+      const StepsOfBoard of{layer, board, 12, part};
+      const bool units_too = part != StepPart::kFeatures;
+      const RecurrentRun run{.streams = 2, .steps = 1, .first_step = 0, .lengths = {}};
+      const std::vector<int16_t> sums = testing_support::random_elements(dice, units_too ? 2 * layer.rows() : 0, 20000);
+      const std::vector<int16_t> errors = testing_support::random_elements(dice, 2 * layer.features(), 8000);
+      RecurrentState state = testing_support::random_state(dice, layer, 2), expected_state = state;
+      FixedBackState back = testing_support::random_back_state(dice, layer, 2), expected_back = back;
+      FixedKept kept, expected_kept;
+      if (!units_too) kept.units = expected_kept.units = testing_support::random_elements(dice, 2 * layer.hidden, 30000);
+      RecurrentCounters counters;
+      ArithmeticCounters back_counters;
+      EXPECT_EQ(engine.forward(of, sums, run, state, kept, counters),
+                host->forward(of, sums, run, expected_state, expected_kept, counters));
+      EXPECT_EQ(state, expected_state);
+      const FixedErrors found = engine.back(of, errors, run, kept, back, back_counters),
+                        expected = host->back(of, errors, run, kept, expected_back, back_counters);
+      EXPECT_EQ(found.sums, expected.sums);
+      EXPECT_EQ(found.features, expected.features);
+      EXPECT_EQ(back.carried, expected_back.carried);
+    }
+  EXPECT_GT(engine.cycles(), 0);
+}
+
 TEST(SimulatedSteps, RefuseWhatIsNotBuilt) {
   Dice dice(5);
   SimulatedSteps engine({.build = kEngineCache});
@@ -83,9 +118,9 @@ TEST(SimulatedSteps, RefuseWhatIsNotBuilt) {
   RecurrentState state = zero_state(layer, 1);
   FixedKept kept;
   RecurrentCounters counters;
-  const std::vector<int16_t> sums(static_cast<size_t>(layer.rows()));
-  expect_error(ErrorCode::kUnavailable, "several boards share the steps of a layer of 8 units", [&] {
-    engine.forward({layer, {0, 4}}, sums, {}, state, kept, counters);
+  const std::vector<int16_t> sums(static_cast<size_t>(2 * layer.rows()));
+  expect_error(ErrorCode::kUnavailable, "units [0, 4) of 8 are one board's of several, which takes a step at a time, not 2", [&] {
+    engine.forward({layer, {0, 4}}, sums, {.streams = 1, .steps = 2, .first_step = 0, .lengths = {}}, state, kept, counters);
   });
 }
 
@@ -95,8 +130,8 @@ struct PlannedRing {
   Graph graph;
   Plan plan;
 };
-// x W, gradients and what is behind on CPUs, the steps of two layers on boards.
-PlannedRing ring_of(const Recurrent& first, const Recurrent& second) {
+// x W, gradients and what is behind on CPUs, the steps of two layers on boards, of the first on several where `units` says whose cells.
+PlannedRing ring_of(const Recurrent& first, const Recurrent& second, const std::vector<ChannelRange>& units = {}) {
   ModelBuilder net("boards", {3, 9, 1});
   net.layer("rnn1", first);
   net.layer("rnn2", second);
@@ -104,7 +139,8 @@ PlannedRing ring_of(const Recurrent& first, const Recurrent& second) {
   net.dense("fc", 3);
   const Graph graph(net.finish());
   PlanRequest request;
-  request.cluster = uniform_cluster("cpu", 5);
+  const int64_t boards = std::max<int64_t>(1, std::ssize(units));
+  request.cluster = uniform_cluster("cpu", 4 + boards);
   request.alignment = Alignment::kFlush;
   request.mini_batch = 4;
   request.micro_batch = 2;
@@ -119,10 +155,17 @@ PlannedRing ring_of(const Recurrent& first, const Recurrent& second) {
   };
   const int64_t features = first.directions() * first.features(), last = second.directions() * second.features();
   place(0, "rnn1", {{{0, 3}, {0, 4 * first.directions() * first.hidden}}});
-  place(1, "rnn1", {});
-  place(2, "rnn2", {{{0, features}, {0, 4 * second.directions() * second.hidden}}});
-  place(3, "rnn2", {});
-  place(4, "fc", {{{0, last}, {0, 3}}});
+  if (units.empty()) place(1, "rnn1", {});
+  for (size_t board = 0; board < units.size(); ++board) {
+    Shard& shard = shards.emplace_back();
+    shard.device = 1 + static_cast<int64_t>(board);
+    shard.layer = "rnn1";
+    shard.units = units[board];
+  }
+  for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of("rnn1")), 1, units)) request.remote_homes.push_back(home);
+  place(1 + boards, "rnn2", {{{0, features}, {0, 4 * second.directions() * second.hidden}}});
+  place(2 + boards, "rnn2", {});
+  place(3 + boards, "fc", {{{0, last}, {0, 3}}});
   return {graph, assemble_plan(graph, request, shards)};
 }
 
@@ -130,7 +173,7 @@ PlannedRing ring_of(const Recurrent& first, const Recurrent& second) {
 std::string digest_of(const PlannedRing& ring, bool simulated, int64_t ranks) {
   RingRun run(ring.graph, ring.plan, 3);
   run.open_device = [&](int64_t device) -> std::unique_ptr<Device> {
-    if (device % 2 == 0) return make_cpu_device();
+    if (!makes_steps(ring.plan, ring.graph, device)) return make_cpu_device();
     if (simulated) return make_cosim_device(ring.plan, ring.graph, device, kEngineCache);
     return make_emulated_fpga(EngineArithmetic::kFixed16);
   };
@@ -162,6 +205,21 @@ TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModelProjected) {
   const std::string expected = digest_of(ring, false, 1);
   EXPECT_EQ(digest_of(ring, true, 1), expected);
   EXPECT_EQ(digest_of(ring, true, 2), expected);
+}
+
+// A projected layer over three boards of unlike cells, and one that is not: weights of one board, and of emulated-fpga on any number of
+// ranks.
+TEST(SimulatedSteps, TrainTheWeightsOfOneBoardOnSeveral) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  for (const int64_t projection : {int64_t{5}, int64_t{0}}) {
+    SCOPED_TRACE(projection);
+    const Recurrent first{.hidden = 15, .projection = projection, .stateful = true}, second{.hidden = 3};
+    const PlannedRing ring = ring_of(first, second, {{0, 3}, {3, 12}, {12, 15}});
+    const std::string expected = digest_of(ring_of(first, second), false, 1);
+    EXPECT_EQ(digest_of(ring, false, 2), expected);
+    EXPECT_EQ(digest_of(ring, true, 1), expected);
+    EXPECT_EQ(digest_of(ring, true, 3), expected);
+  }
 }
 
 }  // namespace millrace::simulated_steps

@@ -58,14 +58,45 @@ TEST(BoardRow, MoreBoardsAreNotAlwaysFaster) {
   EXPECT_GT(row->forward_seconds, 20e-6);
 }
 
-TEST(BoardRow, ProjectionsStandOnOneBoard) {
+// Boards make as large a part of the features each as of the cells, wait for both products of a step, and exchange behind each.
+TEST(BoardRow, ProjectionsDivideWithTheCells) {
   const ChainBoard vu13p{
       .name = "vu13p", .dsp = 12288, .bram36 = 2688, .uram = 1280, .clock_hz = 400e6, .cable_bits_per_second = 1e11, .cable_seconds = 1e-6};
   constexpr RecurrentSize kEncoder{.cells = 2048, .fed_back = 640};
   std::string why;
-  EXPECT_FALSE(best_row(kEncoder, vu13p, 2, 32, &why));
-  EXPECT_NE(why.find("projection"), std::string::npos);
+  const auto row = best_row(kEncoder, vu13p, 2, 32, &why);
+  ASSERT_TRUE(row) << why;
+  RecurrentSize half = kEncoder;
+  half.units = 1024;
+  const auto alone = best_row(half, vu13p, 1, 32, &why);
+  ASSERT_TRUE(alone) << why;
+  EXPECT_EQ(row->forward_cycles, alone->forward_cycles);
+  EXPECT_EQ(row->words, alone->words);
+  const auto crossing = [](double elements) { return 1e-6 + elements * 32 / 1e11; };
+  const auto seconds = [](int64_t cycles) { return static_cast<double>(cycles) / 400e6; };
+  EXPECT_DOUBLE_EQ(row->forward_seconds, seconds(row->forward_cycles) + crossing(1024) + crossing(320));
+  EXPECT_DOUBLE_EQ(row->back_seconds, seconds(row->back_cycles) + crossing(320) + crossing(4 * 1024));
+  // Of 1,024 units and 320 features: the first product takes 640 of h in F, the second 2,048 units dealt to four; back 2,048 and 640.
+  PeChainHardware built = chain_for(
+      {.element_bits = 32, .products = {{1024, 2048}}, .chains = row->chains, .projected = 320, .all_units = 2048, .all_features = 640},
+      row->elements / row->chains);
+  const StepExtent extent{1024, 320, 2048, 640};
+  for (const bool back : {false, true}) {
+    const StepSettings s = settings_of(built, extent, back);
+    EXPECT_EQ(s.recurrent.feeds, back ? 2048 : 640);
+    EXPECT_EQ(s.projection.feeds, back ? 160 : 512);
+    EXPECT_EQ(back ? row->back_cycles : row->forward_cycles, lone_step_cycles(built, s, 1, back));
+    EXPECT_EQ(row->words, built.words);
+    // The first product's lone cycles are those of a layer without a projection; the second's are no fewer than its feeds and its way.
+    const PassSettings plain = settings_of(built, back ? 320 : 1024, true, back ? 2048 : 640);
+    PeChainHardware same = built;
+    same.projects = false;
+    const int64_t first = lone_step_cycles(same, StepSettings{.recurrent = plain, .projection = {}}, 1, back);
+    EXPECT_GT(lone_step_cycles(built, s, 1, back) - first, s.projection.fullest());
+  }
   EXPECT_TRUE(best_row(kEncoder, vu13p, 1, 16));
+  EXPECT_FALSE(best_row({.cells = 7, .fed_back = 3}, vu13p, 2, 16, &why));
+  EXPECT_EQ(why, "7 cells projected to 3 divide in the same proportion into 1 parts at most");
 }
 
 // An input of each of the four units lies in one word of the state: two chains do not do, where they would without.

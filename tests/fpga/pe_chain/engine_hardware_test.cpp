@@ -37,7 +37,7 @@ FixedRecurrent numbered_layer(CellKind cell, int64_t units, int64_t projection =
 void expect_weights_once(const PeChainHardware& hardware, const StepSettings& settings, const FixedRecurrent& layer, bool back) {
   std::map<int16_t, int64_t> times;
   std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> held;
-  for (const WeightBeat& beat : weight_beats(hardware, settings, layer, back)) {
+  for (const WeightBeat& beat : weight_beats(hardware, settings, layer, {0, layer.hidden}, back)) {
     ++held[{beat.unit, beat.depth, beat.address}];
     EXPECT_LT(beat.address, settings.fullest());
     for (const int16_t weight : beat.weights)
@@ -49,6 +49,29 @@ void expect_weights_once(const PeChainHardware& hardware, const StepSettings& se
 }
 
 }  // namespace
+
+// Boards that share a layer's steps have every weight once between them, forward by rows and back by columns, of a projection, too.
+TEST(PeChainHardware, EveryWeightLiesOnceOnABoard) {
+  const PeChainHardware hardware{.cell = CellKind::kLstm, .words = 1024, .projects = true};
+  const FixedRecurrent layer = numbered_layer(CellKind::kLstm, 30, 12);
+  const std::vector<UnitRange> boards = {{0, 5}, {5, 20}, {20, 30}};
+  for (const bool back : {false, true}) {
+    std::map<int16_t, int64_t> times;
+    for (const UnitRange& board : boards) {
+      const StepSettings settings = step_settings(hardware, extent_of(layer, board), back);
+      int64_t here = 0;
+      for (const WeightBeat& beat : weight_beats(hardware, settings, layer, board, back))
+        for (const int16_t weight : beat.weights)
+          if (weight != 0) {
+            ++times[weight];
+            ++here;
+          }
+      EXPECT_EQ(here, board.count() * 4 * 12 + board.count() * 12);
+    }
+    EXPECT_EQ(times.size(), layer.hidden_weight.size() + layer.projection_weight.size());
+    for (const auto& [weight, count] : times) EXPECT_EQ(count, 1) << weight;
+  }
+}
 
 TEST(PeChainHardware, EveryWeightLiesOnceOnAnElement) {
   for (const int64_t units : {1, 3, 8, 13, 16, 17, 24, 30, 41})

@@ -10,8 +10,10 @@
 // the record, whose error is zero. out_* has forward words of m and the record, then of h; back of dh, then of errors. Of the projection
 // unit u takes inputs u, GATES + u, 2 GATES + u and so on: those of one feed lie in one word of the state, and what the units give is added.
 // An output of the last slice is divided over two neighbours of a chain where `divided` holds: the first takes inputs [0, feeds_last), the
-// second the rest. Settings stand still while `busy`. With `continues` a pass goes on from the state that the one before left, or that was
-// written between two: what the recurrent product takes, into both halves, and what units keep on the way that `back` says.
+// second the rest. A board of several makes some of a layer's outputs, from the state of all, of which a sample has `taken_words`: passes of
+// one step, and, with PROJECTS, of one product, which `part` names, before which the state is written. Settings stand still while `busy`.
+// With `continues` a pass goes on from the state that the one before left, or that was
+// written between two: what a product takes, into both halves, and, where `state_keeps`, what units keep on the way that `back` says.
 module pe_chain_engine #(
     parameter int ELEMENT = 16,
     parameter int CELL = 0,  // 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh
@@ -50,6 +52,7 @@ module pe_chain_engine #(
     input logic [ 7:0] depths_last,  // elements of a chain that have an output of the last slice
     input logic [ 7:0] words_last,   // product words of it
     input logic [15:0] words,        // of a step
+    input logic [15:0] taken_words,  // of a sample's state
     input logic [ 7:0] projection_full_slices,  // the same of the projection
     input logic        projection_has_last,
     input logic        projection_divided,
@@ -58,6 +61,8 @@ module pe_chain_engine #(
     input logic [ 7:0] projection_depths_last,
     input logic [ 7:0] projection_words_last,
     input logic [15:0] projection_words,
+    input logic [15:0] projection_taken_words,
+    input logic [ 1:0] part,                  // of a step: 0 both products, 1 the recurrent one, 2 the projection
     input logic [15:0] projection_address,    // where its weights begin
     input logic [ 2:0] projection_units,      // that have an input at the last feed
     input logic [ 4:0] projected_shift,       // of a product without gates
@@ -76,6 +81,7 @@ module pe_chain_engine #(
     input logic                                     state_write,
     input logic [                             15:0] state_address,
     input logic                                     state_half,
+    input logic                                     state_keeps,   // what units keep, too
     input logic [         GATES*CHAINS*ELEMENT-1:0] state_taken,   // [gate][lane]
     input logic [                    CHAINS*32-1:0] state_kept,
 
@@ -109,6 +115,8 @@ module pe_chain_engine #(
 
   // Which product is fed, and what it is told.
   logic projects;  // the projection
+  logic begins_projected;
+  assign begins_projected = (PROJECTS != 0) && part == 2'd2;
   logic [7:0] full_slices_here, depths_last_here, words_last_here;
   logic has_last_here, divided_here;
   logic [15:0] feeds_all, feeds_last_here;
@@ -142,7 +150,7 @@ module pe_chain_engine #(
   logic ends_product, ends_step, projects_next, write_state, pops_in, pops_out;
   logic [7:0] longer;
   assign ends_product = ends_sample && sample == samples - 8'd1;
-  assign ends_step = ends_product && (PROJECTS == 0 || projects);
+  assign ends_step = ends_product && (PROJECTS == 0 || projects || part == 2'd1);
   assign projects_next = (PROJECTS != 0) && (ends_product ? !projects : projects);
   assign longer = (PROJECTS == 0 || !ends_product || projects != back) ? 8'd0 : back ? LONGER_BACK : LONGER_FORWARD;
   logic [7:0] write_sample;
@@ -156,16 +164,15 @@ module pe_chain_engine #(
       first_step <= 1'b1;
       {step, feed, base} <= '0;
       {sample, slice} <= '0;
-      projects <= 1'b0;
-      address <= '0;
+      projects <= begins_projected;
+      address <= begins_projected ? projection_address[ADDRESS_BITS-1:0] : '0;
     end else if (issue) begin
       feed <= is_last ? 16'd0 : feed + 16'd1;
       address <= !ends_sample ? address + ADDRESS_BITS'(1) : projects_next ? projection_address[ADDRESS_BITS-1:0] : '0;
       if (is_last) slice <= ends_sample ? 8'd0 : slice + 8'd1;
       if (ends_sample) begin
         sample <= ends_product ? 8'd0 : sample + 8'd1;
-        // What one product takes, the other made.
-        base <= ends_product ? 16'd0 : base + ((PROJECTS != 0 && !projects) ? projection_words : words);
+        base <= ends_product ? 16'd0 : base + (projects ? projection_taken_words : taken_words);
       end
       if (ends_product) begin
         phase <= !phase;
@@ -323,7 +330,7 @@ module pe_chain_engine #(
     if (start) begin
       {head_word, head_step, head_base} <= '0;
       {head_sample} <= '0;
-      head_projects <= 1'b0;
+      head_projects <= begins_projected;
       head_first <= 1'b1;
     end else if (head_valid) begin
       head_word <= (head_word == head_words - 16'd1) ? 16'd0 : head_word + 16'd1;
@@ -345,7 +352,7 @@ module pe_chain_engine #(
       head_slice <= '0;
       slice_word <= '0;
       slice_sample <= '0;
-      slice_projects <= 1'b0;
+      slice_projects <= begins_projected;
     end else if (whole) begin
       slice_word <= slice_word + 16'd1;
       if (slice_word == ((head_slice < head_full_slices) ? 16'(PER_CHAIN) : 16'(head_words_last)) - 16'd1) begin
@@ -393,7 +400,7 @@ module pe_chain_engine #(
         .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD),
         .STATE_WORDS(STATE_WORDS)
     ) gates_of_forward (
-        .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back),
+        .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .kept_write(state_write && state_keeps && !back),
         .kept_address(state_address), .kept_data(state_kept), .take(head_valid && head_gated && !back), .products(head_sums),
         .inputs(in_word[GATES*CHAINS*ELEMENT-1:0]), .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero),
         .made(forward_made), .made_place(forward_place), .made_half(forward_half), .hidden, .record
@@ -402,7 +409,7 @@ module pe_chain_engine #(
         .CELL(CELL), .GATES(GATES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD), .BEFORE(BEFORE),
         .STATE_WORDS(STATE_WORDS)
     ) gates_of_back (
-        .clock, .reset_n, .weight_shift, .hidden_shift, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
+        .clock, .reset_n, .weight_shift, .hidden_shift, .kept_write(state_write && state_keeps && back), .kept_address(state_address), .kept_data(state_kept),
         .take(head_valid && head_gated && back), .products(head_sums), .inputs(in_word),
         .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half),
         .taken, .errors, .candidates
@@ -412,7 +419,7 @@ module pe_chain_engine #(
         .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID_PIECES(SIGMOID_PIECES), .TANH_PIECES(TANH_PIECES), .CHAINS(CHAINS),
         .RECORD(RECORD), .STATE_WORDS(STATE_WORDS)
     ) gates_of_forward (
-        .clock, .reset_n, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back), .kept_address(state_address),
+        .clock, .reset_n, .bias_write, .bias_address, .bias_data, .kept_write(state_write && state_keeps && !back), .kept_address(state_address),
         .kept_data(state_kept), .take(head_valid && head_gated && !back), .products(head_sums), .inputs(in_word[GATES*CHAINS*ELEMENT-1:0]),
         .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(forward_made),
         .made_place(forward_place), .made_half(forward_half), .hidden, .record
@@ -420,7 +427,7 @@ module pe_chain_engine #(
     gates_back_fp32 #(
         .CELL(CELL), .GATES(GATES), .CHAINS(CHAINS), .RECORD(RECORD), .STATE_WORDS(STATE_WORDS)
     ) gates_of_back (
-        .clock, .reset_n, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
+        .clock, .reset_n, .kept_write(state_write && state_keeps && back), .kept_address(state_address), .kept_data(state_kept),
         .take(head_valid && head_gated && back), .products(head_sums), .inputs(in_word), .place(head_base + head_word), .half(!head_phase),
         .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half), .taken, .errors, .candidates
     );
@@ -468,7 +475,7 @@ module pe_chain_engine #(
     if (!reset_n || start) begin
       made_word <= '0;
       write_sample <= '0;
-      write_projects <= 1'b0;
+      write_projects <= begins_projected;
     end else if (write_state) begin
       made_word <= (made_word == write_words - 16'd1) ? 16'd0 : made_word + 16'd1;
       if (made_word == write_words - 16'd1) begin

@@ -90,6 +90,31 @@ TEST(StepsFilesLong, SimulateAsTheyStand) { pass(2, 20); }
 TEST(StepsFiles, ProjectedSimulateAsTheyStand) { pass(5, 1, true); }
 TEST(StepsFilesLong, ProjectedSimulateAsTheyStand) { pass(6, 20, true); }
 
+// Some units of a layer, two steps of which the state is written before each product; projected or not.
+void pass_of_boards(uint32_t seed, int count) {
+  if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
+  Draw draw(seed);
+  for (int i = 0; i < count; ++i) {
+    const bool projects = i % 2 == 0;
+    const auto cell = projects ? CellKind::kLstm : static_cast<CellKind>((static_cast<uint32_t>(i / 2) + seed) % 4);
+    const int64_t grain = projects ? draw.from_to(1, 3) : 1, grains = draw.from_to(2, 8), units = grain * grains;
+    const int64_t first = draw.from_to(0, grains - 1), last = draw.from_to(first + 1, first == 0 ? grains - 1 : grains);
+    const UnitRange board{grain * first, grain * last};
+    PeChainHardware hardware{
+        .cell = cell, .chains = int64_t{1} << draw.from_to(projects ? 2 : 1, 3), .per_chain = draw.from_to(2, 5), .projects = projects};
+    const StepsTestbench bench{.samples = draw.from_to(1, 3), .steps = 1, .seed = seed + static_cast<uint32_t>(i)};
+    hardware.words = 2 * (divided_up(units, hardware.chains * hardware.per_chain) * units + 1);
+    hardware.samples = bench.samples;
+    hardware.state_words = std::max<int64_t>(2, divided_up(units, hardware.chains) * bench.samples);
+    const std::string folder = fmt::format("{}pe_chain_engine_board_{}_{}", testing::TempDir(), seed, i);
+    write_steps_engine(folder, hardware, draw.layer(cell, units, {}, projects ? grains : 0), bench, board);
+    ASSERT_THAT(simulated(folder), HasSubstr("PASS"))
+        << folder << ": cell " << static_cast<int>(cell) << ", units " << board.begin << " to " << board.end << " of " << units;
+  }
+}
+TEST(StepsFiles, OfOneBoardOfSeveralSimulateAsTheyStand) { pass_of_boards(7, 2); }
+TEST(StepsFilesLong, OfOneBoardOfSeveralSimulateAsTheyStand) { pass_of_boards(8, 24); }
+
 TEST(StepsFiles, ADifferenceIsSaid) {
   if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
   Draw draw(3);

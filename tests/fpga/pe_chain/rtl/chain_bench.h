@@ -131,6 +131,7 @@ class Bench {
     Model& m = *model_;
     m.back = back;
     m.state_write = 1;
+    m.state_keeps = 1;
     m.state_address = static_cast<uint16_t>(word);
     for (size_t i = 0; i < taken.size(); ++i) set_word(m.state_taken, i, taken[i]);
     for (size_t i = 0; i < kept.size(); ++i) set_word(m.state_kept, i, kept[i]);
@@ -157,6 +158,7 @@ class Bench {
     set(m.depths_last, s.depths_last);
     set(m.words_last, s.words_last);
     set(m.words, s.words);
+    set(m.taken_words, s.taken_words);
     set(m.projection_full_slices, p.full_slices);
     set(m.projection_has_last, p.has_last);
     set(m.projection_divided, p.divided);
@@ -165,6 +167,8 @@ class Bench {
     set(m.projection_depths_last, p.depths_last);
     set(m.projection_words_last, p.words_last);
     set(m.projection_words, p.words);
+    set(m.projection_taken_words, p.taken_words);
+    set(m.part, settings.part);
     set(m.projection_address, settings.first_address);
     set(m.projection_units, settings.units_of_last);
     set(m.sum_shift, shifts.sum);

@@ -102,14 +102,15 @@ struct Expected {
 std::vector<WeightBeat> weights_of(const StepSettings& settings, const FixedRecurrent& layer, bool back,
                                    const std::map<std::string, int64_t>& given) {
   const bool wrong = back && given.contains("--untransposed") && given.at("--untransposed") > 0;
-  if (!wrong || !kBuilt.projects) return weight_beats(kBuilt, settings, layer, back && !wrong);
+  const UnitRange all{0, layer.hidden};
+  if (!wrong || !kBuilt.projects) return weight_beats(kBuilt, settings, layer, all, back && !wrong);
   // The projection as it is, where its columns belong.
   FixedRecurrent other = layer;
   for (int64_t feature = 0; feature < layer.projection; ++feature)
     for (int64_t unit = 0; unit < layer.hidden; ++unit)
       other.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)] =
           layer.projection_weight[static_cast<size_t>(unit * layer.projection + feature)];
-  return weight_beats(kBuilt, settings, other, true);
+  return weight_beats(kBuilt, settings, other, all, true);
 }
 
 bool compare(Dice& dice, Bench& bench, Seen& seen, const std::map<std::string, int64_t>& wrong) {
@@ -187,7 +188,7 @@ bool compare(Dice& dice, Bench& bench, Seen& seen, const std::map<std::string, i
           },
           [&](int64_t sample, int64_t step, int64_t feature, int64_t) { return result.features[feature_at(sample, step, feature)]; });
     }
-    if (phase == 0) bench.load_biases(bias_image(kBuilt, layer));
+    if (phase == 0) bench.load_biases(bias_image(kBuilt, layer, {0, layer.hidden}));
     if (phase == 0 || phase == 2) bench.load(weights_of(settings, layer, back, wrong));
     const Outcome outcome = bench.run(settings, shifts_of(layer, back), pass, dice);
     const auto fails = [&](const std::string& why) {
@@ -220,8 +221,9 @@ bool compare_cycles(Dice& dice, Bench& bench, Seen& seen) {
   pass.inputs = apart(step_words(kBuilt, settings, {.samples = pass.samples, .steps = pass.steps}, back, kInWords, {trial.units, kInWords},
                                  any, other, any),
                       kInWords);
-  bench.load_biases(bias_image(kBuilt, trial.layer));
-  bench.load(weight_beats(kBuilt, settings, trial.layer, back));
+  const UnitRange all{0, trial.layer.hidden};
+  bench.load_biases(bias_image(kBuilt, trial.layer, all));
+  bench.load(weight_beats(kBuilt, settings, trial.layer, all, back));
   return times_match(settings, pass, bench.run(settings, shifts_of(trial.layer, back), pass, dice), trial.units, seen);
 }
 
