@@ -36,12 +36,6 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
   }
   const int64_t gates = gates_of(cell.cell), samples = question.micro_batch;
   const bool shared = !question.units.empty();
-  if (shared && cell.projection > 0) {
-    *why =
-        "projects its outputs, which boards would have to tell each other of twice a step, before the projection and behind it: one board "
-        "makes its steps, or none";
-    return std::nullopt;
-  }
   // Boards tell each other of every step, of both directions at once: these take turns on the elements, beside each other.
   const int64_t units = shared ? question.units.size() : cell.hidden, directions = shared ? cell.directions() : 1;
   const ChainBoard chains{.name = board.name,

@@ -135,7 +135,7 @@ void KindCosts::refuse_steps(size_t device, const Unit& steps, const std::string
   refuse(device, "weight_words", 1,
          fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, {}or leave the layer to a CPU or GPU", device,
                      task_.cluster.devices[device].device, head.layer.name, why,
-                     cell != nullptr && cell->projection > 0 ? "" : "more of them in a row, "));
+                     cell != nullptr && cell->hidden == grain_of(*cell) ? "" : "more of them in a row, "));
 }
 
 void KindCosts::refuse(size_t device, const std::string& resource, double missing, std::string text) {

@@ -199,11 +199,16 @@ class KindSearch {
     return reason;
   }
 
-  // Boards side by side share the steps of one layer, a cell at least to each.
+  // Boards side by side share the steps of one layer, a cell at least to each, of a layer that projects as many as divide its features.
   Reason boards_without_cells() const {
     int64_t cells = 0;
-    for (const Unit& unit : units_)
-      if (unit.part == Part::kSteps) cells = std::max(cells, std::get<Recurrent>(head_of(unit).layer.operation).hidden);
+    bool projects = false;
+    for (const Unit& unit : units_) {
+      if (unit.part != Part::kSteps) continue;
+      const auto& cell = std::get<Recurrent>(head_of(unit).layer.operation);
+      cells = std::max(cells, cell.hidden / grain_of(cell));
+      projects = projects || cell.projection > 0;
+    }
     Reason reason;
     size_t begin = 0;
     for (size_t d = 0; d <= devices_; ++d) {
@@ -214,9 +219,10 @@ class KindSearch {
         reason.missing = static_cast<double>(boards - cells);
         reason.text = fmt::format(
             "devices {} to {}, {} boards side by side, would share the steps of one recurrent layer, and none of {} has more than {} "
-            "cells; "
+            "cells{}; "
             "use {} boards at most",
-            begin, d - 1, boards, graph_.model().name, cells, cells);
+            begin, d - 1, boards, graph_.model().name, cells,
+            projects ? ", or parts that divide its cells and what they are projected to in the same proportion" : "", cells);
       }
       begin = d + 1;
     }
@@ -255,24 +261,25 @@ class KindSearch {
     const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
     const auto& cell = std::get<Recurrent>(head.layer.operation);
     const size_t last = device + boards - 1;
-    if (cell.hidden < static_cast<int64_t>(boards)) return std::nullopt;
-    UnitSplit split{.cells = cell.hidden, .boards = boards, .seconds = {}, .exchange = {}, .links = {}};
-    split.seconds = [&](size_t board, int64_t units) { return costs_.board_seconds(device + board, steps, last, units); };
+    const int64_t grain = grain_of(cell), grains = cell.hidden / grain;  // what is divided
+    if (grains < static_cast<int64_t>(boards)) return std::nullopt;
+    UnitSplit split{.cells = grains, .boards = boards, .seconds = {}, .exchange = {}, .links = {}};
+    split.seconds = [&](size_t board, int64_t units) { return costs_.board_seconds(device + board, steps, last, grain * units); };
     const std::vector<Link> links = links_of(task_.cluster);
-    const int64_t bits = request_.micro_batch * cell.directions() * bits_of(task_.options.arithmetic.compute);
+    const int64_t bits = request_.micro_batch * bits_of(task_.options.arithmetic.compute);
     split.exchange = [&, bits](size_t board, int64_t most) {
-      const auto of = [&](int64_t row) {
-        return exchange_seconds(links, static_cast<int64_t>(device), static_cast<int64_t>(last), static_cast<int64_t>(device + board), row);
-      };
-      const double step = of(most * bits) + (head.error_needed ? of(most * bits * error_vectors_of(cell)) : 0);
+      const double step = exchange_seconds(head, links, static_cast<int64_t>(device), static_cast<int64_t>(last),
+                                           static_cast<int64_t>(device + board), grain * most, bits);
       return step * static_cast<double>(sum_shape(head).plane()) / static_cast<double>(request_.micro_batch);
     };
     for (size_t l = 0; l + 1 < boards; ++l)
       for (const auto& [base, slope] : traffic_.lines_between(unit, task_.cluster.links[device + l]))
-        split.links.push_back({l, base, slope});
+        split.links.push_back({l, base, static_cast<double>(grain) * slope});
     std::optional<BestSplit> best = best_split(split);
+    if (best)
+      for (ChannelRange& units : best->units) units = {grain * units.begin, grain * units.end};
     if (!best) {
-      const int64_t share = divided_up(cell.hidden, static_cast<int64_t>(boards));
+      const int64_t share = grain * divided_up(grains, static_cast<int64_t>(boards));
       const KindCosts::Asked asked = costs_.shared_question(last, steps, last, {0, share});
       const std::string why = task_.models[last]->steps_refusal(asked.asked);
       if (!why.empty()) costs_.refuse_steps(last, steps, why);

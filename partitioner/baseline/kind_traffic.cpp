@@ -61,18 +61,18 @@ double KindTraffic::seconds(const LinkEntry& entry, size_t cut, bool remote) con
   return std::max({forward / (1e9 * entry.forward_gbps), backward / (1e9 * entry.backward_gbps), shared});
 }
 
-// From plans of one cell before it, and of one behind.
+// From plans of as few cells before it as can be, and of as few behind.
 std::vector<std::pair<double, double>> KindTraffic::lines_between(size_t unit, const LinkEntry& entry) {
   auto [found, fresh] = shared_bits_.try_emplace(unit);
-  const int64_t cells =
-      std::get<Recurrent>(graph_.node(graph_.groups()[static_cast<size_t>(units_[unit].group)].head).layer.operation).hidden;
+  const auto& cell = std::get<Recurrent>(graph_.node(graph_.groups()[static_cast<size_t>(units_[unit].group)].head).layer.operation);
+  const int64_t cells = cell.hidden, grain = grain_of(cell);
   if (fresh)
-    for (const int64_t before : {int64_t{1}, cells - 1}) found->second.push_back(bits_between(unit, before, cells));
+    for (const int64_t before : {grain, cells - grain}) found->second.push_back(bits_between(unit, before, cells));
   const auto [f1, b1] = found->second[0];
   const auto [f2, b2] = found->second[1];
   const auto line = [&](double at_one, double at_last, double gbps) {
-    const double slope = cells > 2 ? (at_last - at_one) / static_cast<double>(cells - 2) : 0;
-    return std::pair{(at_one - slope) / (1e9 * gbps), slope / (1e9 * gbps)};
+    const double slope = cells > 2 * grain ? (at_last - at_one) / static_cast<double>(cells - 2 * grain) : 0;
+    return std::pair{(at_one - static_cast<double>(grain) * slope) / (1e9 * gbps), slope / (1e9 * gbps)};
   };
   std::vector<std::pair<double, double>> lines = {line(f1, f2, entry.forward_gbps), line(b1, b2, entry.backward_gbps)};
   if (entry.shared_gbps > 0) lines.push_back(line(f1 + b1, f2 + b2, entry.shared_gbps));

@@ -129,7 +129,7 @@ class BruteForce {
     if (row == rows.size()) return weigh_ring();
     const auto [group, boards] = rows[row];
     const auto& cell = std::get<Recurrent>(task_.graph->node(heads_[group]).layer.operation);
-    if (cell.projection > 0 || (cell.cell == CellKind::kGru && !cell.reset_after)) return;
+    if (cell.cell == CellKind::kGru && !cell.reset_after) return;
     std::vector<int64_t> cuts = {0};
     const std::function<void()> cut = [&] {
       const auto left = boards - static_cast<int64_t>(cuts.size());
@@ -143,6 +143,7 @@ class BruteForce {
         return;
       }
       for (int64_t c = cuts.back() + 1; c + left <= cell.hidden; ++c) {
+        if (c * cell.features() % cell.hidden != 0) continue;  // features divide with the cells
         cuts.push_back(c);
         cut();
         cuts.pop_back();

@@ -99,7 +99,7 @@ std::unique_ptr<CostModel> large_device() {
 
 // Boards side by side share steps: as many of them, and whichever cells on each, as is best, on unlike boards and links.
 TEST(KindParallel, SharesStepsAsTheBestOfAllDivisions) {
-  int64_t rings = 0, infeasible = 0, shared = 0, uneven = 0, three = 0;
+  int64_t rings = 0, infeasible = 0, shared = 0, projected = 0, uneven = 0, three = 0;
   constexpr const char* kBoards[] = {"vc709", "zc706", "u280"};
   for (uint32_t seed = 0; seed < 300; ++seed) {
     Draw draw(7000 + seed);
@@ -110,6 +110,8 @@ TEST(KindParallel, SharesStepsAsTheBestOfAllDivisions) {
                      .hidden = draw.from_to(2, two ? 6 : 11),
                      .bidirectional = draw.from_to(0, 2) == 0};
       cell.reset_after = cell.cell == CellKind::kGru && draw.from_to(0, 3) != 0;
+      if (cell.cell == CellKind::kLstm && draw.from_to(0, 1) == 0) cell.projection = draw.from_to(1, cell.hidden - 1);
+      if (grain_of(cell) == cell.hidden && cell.hidden % 2 == 0) cell.projection = cell.hidden / 2;
       net.layer("rnn" + std::to_string(i), cell);
     }
     net.dense("fc", 5);
@@ -159,6 +161,7 @@ TEST(KindParallel, SharesStepsAsTheBestOfAllDivisions) {
     for (const Group& group : outcome.plan->groups) {
       if (!shares_steps(*outcome.plan, graph, group)) continue;
       ++shared;
+      projected += std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation).projection > 0 ? 1 : 0;
       three += group.shards.size() > 3 ? 1 : 0;
       const auto cells = [&](int64_t shard) { return outcome.plan->shards[static_cast<size_t>(shard)].units.size(); };
       uneven += std::abs(cells(group.shards[1]) - cells(group.shards.back())) > 1 ? 1 : 0;
@@ -167,6 +170,7 @@ TEST(KindParallel, SharesStepsAsTheBestOfAllDivisions) {
   EXPECT_GT(rings, 2000);
   EXPECT_GT(infeasible, 10);
   EXPECT_GT(shared, 150);
+  EXPECT_GT(projected, 10);
   EXPECT_GT(uneven, 10);
   EXPECT_GT(three, 30);
 }
