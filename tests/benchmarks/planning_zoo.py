@@ -65,7 +65,8 @@ def planned(millrace, model, cluster, accounting, seconds):
     if result.returncode < 0:
         return ["", "", "", "longer than the limit"]
     answer = json.loads(result.stdout)
-    return [int(answer["feasible"]), f'{answer["images_per_second"]:.6g}', f'{answer["optimality_gap"]:.3g}', answer["reason"]]
+    gap = answer["optimality_gap"]  # null: another plan is faster between updates, and slower over whole mini-batches
+    return [int(answer["feasible"]), f'{answer["images_per_second"]:.6g}', "-" if gap is None else f"{gap:.3g}", answer["reason"]]
 
 
 def plan_all(flags):
