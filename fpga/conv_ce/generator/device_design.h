@@ -125,8 +125,9 @@ struct ShardDesign {
   // blocks of its stride.
   PoolingWindow window;
   int64_t act_ram_beats = 0;
-  int64_t kept_beats = 0;  // behind a maximum
-  int64_t mask_beats = 0;  // behind an average
+  int64_t kept_beats = 0;                 // behind a maximum
+  int64_t mask_beats = 0;                 // behind an average
+  int64_t sorted_blocks = kSortedBlocks;  // that row sorters hold
   UltraMemories ultra;
   // Of the Act-RAM, of what won, and of what a norm and an activation keep.
   OutsideRoom act_ram_outside, winners_outside, norm_outside;
@@ -152,7 +153,7 @@ struct ShardDesign {
   ConvolutionShape gradient_shape() const { return side_by_side(shape, gradient_samples()); }
   // EB through a stride makes its rows in blocks; they leave one by one.
   bool sorts_errors() const { return error_back && engine.stride != 1; }
-  SorterMemory sorter() const { return sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride); }
+  SorterMemory sorter() const { return sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride, sorted_blocks); }
   // Between the streams and engines of other lanes.
   bool adapts_inputs() const { return engine.input_lanes != lanes; }
   bool adapts_outputs() const { return engine.output_lanes != lanes; }
@@ -171,7 +172,7 @@ struct ShardDesign {
   bool sorts_unpooled() const {
     return (masks_errors() || outputs_divided || keeps_values() || is_tail || running) && window.stride_h != 1 && !window.is_large();
   }
-  SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
+  SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h, sorted_blocks); }
   bool unpools_row_by_row() const { return sorts_unpooled() || window.is_large(); }
   int64_t error_block_rows() const { return unpools_row_by_row() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return unpools_row_by_row() ? 1 : window.stride_h - window.pad_h % window.stride_h; }

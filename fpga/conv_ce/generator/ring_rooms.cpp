@@ -29,16 +29,37 @@ constexpr int64_t kSamplesOnTheirWay = 2;
 // Than the engines' period, that a board's own memory may take for a sample: words that are streamed may leave little of its bandwidth.
 constexpr std::array kLongerPeriods = {1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.075, 1.1, 1.15, 1.25, 1.5, 2.0};
 
-// The ring as it is, with room for rows of maps that are read here and behind, on their way there.
-RingDesigns with_passing_room(const RingDesigns& ring) {
+// Of row sorters, beside what they hold anyway.
+constexpr std::array kMoreSortedBlocks = {2 * kSortedBlocks, 4 * kSortedBlocks};
+
+RingDesigns copy_of(const RingDesigns& ring) {
   RingDesigns other = ring;
   for (PlacedDesign& placed : other.placed)
     if (placed.design != nullptr) placed.design = other.designs.data() + (placed.design - ring.designs.data());
+  return other;
+}
+
+// The ring as it is, with room for rows of maps that are read here and behind, on their way there.
+RingDesigns with_passing_room(const RingDesigns& ring) {
+  RingDesigns other = copy_of(ring);
   for (DeviceDesign& design : other.designs)
     for (MapDesign& map : design.maps)
       for (MapReader& reader : map.readers)
         if (reader.next && map.readers.size() > 1)
           reader.waiting_beats = std::max<int64_t>(divided_up(reader.channels.size(), design.lanes) * map.height * map.width, kLeastBeats);
+  return other;
+}
+
+void set_sorted_blocks(DeviceDesign& design, int64_t blocks) {
+  for (std::vector<ShardDesign>* units : {&design.shards, &design.tails})
+    for (ShardDesign& unit : *units)
+      if (unit.sorts_errors() || (unit.owner && unit.sorts_unpooled())) unit.sorted_blocks = blocks;
+}
+
+// Likewise, with row sorters that hold so many blocks.
+RingDesigns with_sorted_blocks(const RingDesigns& ring, int64_t blocks) {
+  RingDesigns other = copy_of(ring);
+  for (DeviceDesign& design : other.designs) set_sorted_blocks(design, blocks);
   return other;
 }
 
@@ -130,6 +151,20 @@ RingRooms rooms_within(const Placement& placement, const std::vector<DeviceDesig
   return with(step);
 }
 
+// What the device's row sorters hold, unless it is what a board has no blocks for.
+void take_sorted_blocks(DeviceDesign& design, const Plan& plan, RingRooms& rooms) {
+  int64_t most = kSortedBlocks;
+  for (const ShardDesign& shard : design.shards) most = std::max(most, shard.sorted_blocks);
+  for (const ShardDesign& tail : design.tails) most = std::max(most, tail.sorted_blocks);
+  if (most == kSortedBlocks) return;
+  DeviceDesign shallow = design;
+  set_sorted_blocks(shallow, kSortedBlocks);
+  if (!fits(design, {}, plan) && fits(shallow, {}, plan))
+    design = std::move(shallow);
+  else
+    rooms.sorted_blocks[design.index] = most;
+}
+
 }  // namespace
 
 int64_t& room_at(DeviceDesign& design, const RoomPlace& place) {
@@ -165,16 +200,21 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
     return times;
   };
   RowTimes easy = timed(ring);
-  if (easy.period > kWaitsForNothing * engines_seconds(ring.placed)) {
+  const auto take_if_faster = [&](RingDesigns other) {
     const std::vector<WaitingMemory> before = memories;
-    RingDesigns passing = with_passing_room(ring);
-    if (RowTimes times = timed(passing); times.period * kWaitsForNothing < easy.period) {
-      easy = std::move(times);
-      ring = std::move(passing);
-    } else {
+    RowTimes times = timed(other);
+    if (times.period * kWaitsForNothing >= easy.period) {
       memories = before;
+      return;
     }
-  }
+    easy = std::move(times);
+    ring = std::move(other);
+  };
+  const auto loses_pace = [&] { return easy.period > kWaitsForNothing * engines_seconds(ring.placed); };
+  if (loses_pace()) take_if_faster(with_passing_room(ring));
+  for (const int64_t blocks : kMoreSortedBlocks)
+    if (loses_pace()) take_if_faster(with_sorted_blocks(ring, blocks));
+  for (DeviceDesign& design : ring.designs) take_sorted_blocks(design, plan, rooms);
   std::map<int64_t, DeviceDesign*> of_device;
   for (DeviceDesign& design : ring.designs) of_device[design.index] = &design;
   for (size_t queue = 0; queue < memories.size(); ++queue) {
@@ -208,6 +248,8 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
 }
 
 void give_rooms(const RingRooms& rooms, DeviceDesign& design) {
+  if (const auto sorted = rooms.sorted_blocks.find(design.index); sorted != rooms.sorted_blocks.end())
+    set_sorted_blocks(design, sorted->second);
   if (const auto passing = rooms.passing.find(design.index); passing != rooms.passing.end())
     for (const auto& [place, beats] : passing->second) room_at(design, place) = beats;
   const auto own = rooms.enough.find(design.index);

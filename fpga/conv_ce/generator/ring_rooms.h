@@ -8,7 +8,9 @@
 // the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
 // blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
 // its bandwidth and its bytes go. Boards that share a layer get its rows at once and need them one after the other, as partial sums pass;
-// where line buffers are full by then, rows wait on their way to the next board, in a FIFO. Nothing is given where
+// where line buffers are full by then, rows wait on their way to the next board, in a FIFO. EB through a stride makes fewer rows in a
+// sample's first and last step than in others; where its neighbours take rows as fast as they come, row sorters hold more blocks, so that
+// there are rows meanwhile. Nothing is given where
 // the plan says no times or no block RAM, or where a device is not generated. The plan does not change: what is built keeps more of its
 // pace. Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once
@@ -38,6 +40,7 @@ struct RingRooms {
   std::map<int64_t, std::map<RoomPlace, int64_t>> enough = {};   // by device, in beats
   std::map<int64_t, std::map<RoomPlace, int64_t>> outside = {};  // by device, in samples: what lies outside
   std::map<int64_t, std::map<RoomPlace, int64_t>> passing = {};  // by device, in beats: rows on their way to the next one
+  std::map<int64_t, int64_t> sorted_blocks = {};                 // by device: that its row sorters hold
 };
 RingRooms ring_rooms(const Placement& placement, const RingPace& pace);
 

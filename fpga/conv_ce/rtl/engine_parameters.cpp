@@ -77,8 +77,8 @@ int64_t columns_left_behind(const PoolingWindow& w) { return left_behind(w.width
 
 int64_t line_buffer_rows(int64_t kernel, int64_t stride) { return int64_t{1} << address_bits(kernel + stride); }
 
-SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows) {
-  return {.row_banks = address_bits(2 * block_rows), .address = line_address_bits(groups, width, 1)};
+SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows, int64_t blocks) {
+  return {.row_banks = address_bits(blocks * block_rows), .address = line_address_bits(groups, width, 1)};
 }
 
 AdapterMemory adapter_memory(int64_t in_lanes, int64_t out_lanes, int64_t pixels) {

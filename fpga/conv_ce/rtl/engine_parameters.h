@@ -50,13 +50,14 @@ struct EngineMemories {
   int group_address = 6;  // output groups
 };
 
-// Of row_sorter.sv, which holds two blocks of rows.
+// Of row_sorter.sv, which holds two blocks of rows, or more where a ring would lose pace (ring_rooms.h).
 struct SorterMemory {
   int row_banks = 1;
   int address = 1;  // of half a row
   bool operator==(const SorterMemory&) const = default;
 };
-SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows);
+inline constexpr int64_t kSortedBlocks = 2;
+SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows, int64_t blocks = kSortedBlocks);
 
 // Of lane_adapter.sv, between streams of so many lanes; of a block of so many pixels.
 struct AdapterMemory {

@@ -90,6 +90,33 @@ TEST(RingRooms, KeepRowsOnTheirWayToBoardsThatShareALayer) {
   EXPECT_TRUE(passing_of(plan_with(wide, 1000), wide).empty());
 }
 
+// The map before a stride of two takes the whole period to pass, so that there must be rows while EB makes the few of a sample's first and
+// last step.
+TEST(RingRooms, HoldSortedRowsForTheBeginningOfASample) {
+  ModelBuilder net("strided", {3, 32, 32});
+  net.conv("conv1", 32, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 7, {.kernel = 3, .stride = 2, .pad = 1});  // 17 steps of 16 x 7 sweeps over 17 columns
+  net.relu("relu2");
+  net.conv("conv3", 16, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  const Graph graph(net.finish());
+  constexpr int64_t kOneChannelAtATime = 32 * 32 * 32;
+  Plan plan = ring_in_time(graph, kOneChannelAtATime, 3600, {{1, 0, 0}});
+  plan.budgets[0].amounts.push_back({"bram36", 1000});
+  const auto sorted = ring_rooms(Placement(plan, graph), ring_pace(plan, graph)).sorted_blocks;
+  ASSERT_EQ(std::ssize(sorted), 1) << "the device of the stride";
+  const DeviceDesign design = device_design(plan, graph, 1, nullptr);
+  EXPECT_EQ(design.shards[0].sorted_blocks, sorted.at(1));
+  EXPECT_EQ(design.shards[0].sorter().row_banks, 3) << "four blocks of two rows";
+  EXPECT_LT(time_ring(plan, graph, all_devices(plan)).waiting.seconds * kTwoHundredMegahertz, 1.005 * kOneChannelAtATime);
+
+  const Graph wide(wide_layers());
+  const Plan without = plan_with(wide, 1000);
+  EXPECT_TRUE(ring_rooms(Placement(without, wide), ring_pace(without, wide)).sorted_blocks.empty());
+}
+
 // Between the least and all that would do: more blocks, never a slower ring, and never more than there are.
 TEST(RingRooms, TakeWhatIsThere) {
   const Graph graph(wide_layers());
