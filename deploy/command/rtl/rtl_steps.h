@@ -4,7 +4,8 @@
 //   write_steps_engines(plan, graph, /*device=*/1, weights, formats, "rtl/device_1", /*seed=*/1);     // rtl/device_1/lstm1, ...
 //   return tell_steps_check(plan, graph, /*json=*/false);
 //
-// One direction has an engine; both share it on a board, one behind the other, so their folders differ in images and vectors alone.
+// One direction has an engine; both share it on a board, one behind the other, so their folders differ in images and vectors alone. Of a
+// card that fills several places, whichever of them is asked for, there is one engine for all that want the same elements, in one folder.
 // What is not built is refused by name (deploy/session/steps_check.h).
 #pragma once
 

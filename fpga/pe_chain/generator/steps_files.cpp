@@ -5,18 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <random>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/error.h"
 #include "core/base/files.h"
-#include "fpga/common/generator/memory_images.h"
 #include "fpga/common/generator/testbench_modules.h"
 #include "fpga/common/generator/text_template.h"
-#include "fpga/pe_chain/arithmetic/fixed_steps.h"
 #include "fpga/pe_chain/generator/steps_templates.h"
-#include "fpga/pe_chain/rtl/pass_words.h"
+#include "fpga/pe_chain/generator/steps_vectors.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
 
 namespace millrace {
@@ -24,27 +23,31 @@ namespace {
 
 class StepsFiles {
  public:
-  StepsFiles(const std::filesystem::path& folder, const PeChainHardware& hardware, const FixedRecurrent& layer, const StepsTestbench& bench,
-             const UnitRange& board)
+  StepsFiles(const std::filesystem::path& folder, const PeChainHardware& hardware, const std::vector<ServedSteps>& served,
+             const StepsTestbench& bench)
       : folder_(folder),
-        hardware_(of_cell(hardware, layer.cell)),
-        layer_(layer),
+        hardware_(of_cell(hardware, served.front().layer->cell)),
+        served_(served),
         bench_(bench),
-        board_(board),
-        features_(features_of_board(layer.hidden, layer.features(), board)),
-        settings_{settings_for(false), settings_for(true)},
-        shifts_{shifts_of(layer, false), shifts_of(layer, true)},
-        parts_(word_parts_of(layer.cell)),
-        random_(bench.seed) {}
+        parts_(word_parts_of(hardware_.cell)) {
+    for (const ServedSteps& other : served)
+      if (other.layer->cell != hardware_.cell || !(other.layer->forms == served.front().layer->forms))
+        fail(ErrorCode::kUsage, "\"{}\" and \"{}\" are of cells that one engine does not serve", served.front().name, other.name);
+  }
 
   void write() {
     for (const char* const part : {"rtl", "images", "vectors"}) make_folders(folder_ / part);
     write_modules();
-    write_images();
-    if (whole())
-      write_vectors();
-    else
-      write_vectors_of_board();
+    put(fmt::format("images/{}", kGateTableFile), gate_table_text());
+    for (size_t p = 0; p < served_.size(); ++p) {
+      const std::string prefix = served_.size() == 1 ? "" : fmt::format("place{}_", p);
+      StepsTestbench bench = bench_;
+      bench.seed += p;
+      if (served_[p].steps > 0) bench.steps = served_[p].steps;
+      const FixedRecurrent& layer = *served_[p].layer;
+      places_.push_back(
+          write_steps_vectors(folder_, prefix, hardware_, layer, bench, served_[p].board.value_or(UnitRange{0, layer.hidden})));
+    }
     write_top();
     write_testbench();
   }
@@ -54,270 +57,17 @@ class StepsFiles {
     hardware.cell = cell;
     return hardware;
   }
-  bool whole() const { return board_.count() == layer_.hidden; }
-  bool projects() const { return layer_.projection > 0; }
-  StepSettings settings_for(bool back) const { return step_settings(hardware_, extent_of(layer_, board_), back, bench_.samples); }
   void put(const std::string& file, std::string_view text) const { write_atomically(folder_ / file, text); }
   static int64_t bits_for(int64_t value) { return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(value))); }
   static std::string number(int64_t value) { return fmt::format("{}", value); }
+  // Passes of some place are of one product of a step.
+  bool told_part() const {
+    return std::ranges::any_of(places_, [](const StepsPlace& place) { return !place.whole && place.settings[0].projects; });
+  }
+  bool whole() const { return std::ranges::all_of(places_, &StepsPlace::whole); }
 
   void write_modules() const {
     for (const RtlModule& module : pe_chain_engine_modules()) put(fmt::format("rtl/{}", module.file), module.text);
-  }
-
-  void write_images() {
-    for (const bool back : {false, true}) {
-      std::vector<int16_t> words;
-      std::string places;
-      for (const WeightBeat& beat : weight_beats(hardware_, settings_[back], layer_, board_, back)) {
-        words.insert(words.end(), beat.weights.begin(), beat.weights.end());
-        places += fmt::format("{:02x}{:02x}{:04x}\n", beat.unit, beat.depth, beat.address);
-        ++beats_[back];
-      }
-      put(back ? "images/weights_back.hex" : "images/weights_forward.hex", hex_words<int16_t>(words, hardware_.chains));
-      put(back ? "images/places_back.hex" : "images/places_forward.hex", places);
-    }
-    put("images/biases.hex", hex_words<int32_t>(bias_image(hardware_, layer_, board_), hardware_.chains * parts_.biases));
-    put(fmt::format("images/{}", kGateTableFile), gate_table_text());
-  }
-
-  // A pass of the testbench.
-  struct Pass {
-    std::string name;
-    bool back = false;
-    int64_t part = 0;         // of a step, as StepSettings has it
-    int64_t state_words = 0;  // written before it
-    bool keeps = false;       // and what units keep
-    int64_t in = 0, out = 0;  // words
-  };
-
-  // Words of a pass in the order of its steps: of the product that the gates follow, and of the other one of a layer that projects.
-  template <typename Value, typename Plain>
-  std::vector<int16_t> words_of(const Pass& pass, int64_t width, int64_t parts, const Value& value, int64_t plain_parts,
-                                const Plain& plain) const {
-    StepSettings settings = settings_[pass.back];
-    settings.part = pass.part;
-    return step_words(hardware_, settings, {.samples = bench_.samples, .steps = bench_.steps}, pass.back, width, {board_.count(), parts},
-                      value, {features_.count(), plain_parts}, plain);
-  }
-  int64_t put_words(const std::string& file, const std::vector<int16_t>& words, int64_t width) const {
-    if (!words.empty()) put("vectors/" + file, hex_words<int16_t>(words, width * hardware_.chains));
-    return static_cast<int64_t>(words.size()) / (width * hardware_.chains);
-  }
-  // What comes in; what has to leave, and where in it there is something.
-  template <typename Value, typename Plain>
-  void put_given(Pass& pass, int64_t parts, const Value& value, int64_t plain_parts, const Plain& plain) const {
-    pass.in = put_words(pass.name + "_in.hex", words_of(pass, parts_.in(), parts, value, plain_parts, plain), parts_.in());
-  }
-  template <typename Value, typename Plain>
-  void put_expected(Pass& pass, int64_t parts, const Value& value, const Plain& plain) const {
-    const auto there = [](int64_t, int64_t, int64_t, int64_t) { return int16_t{-1}; };
-    pass.out = put_words(pass.name + "_out.hex", words_of(pass, parts_.out(), parts, value, 1, plain), parts_.out());
-    put_words(pass.name + "_out.hex.mask", words_of(pass, parts_.out(), parts, there, 1, there), parts_.out());
-  }
-  // A state: what the product takes, `taken` of so many units or features, a sample and a gate, and what the board's units keep.
-  template <typename Taken, typename Kept>
-  void put_state(Pass& pass, int64_t inputs, const Taken& taken, const Kept& kept) const {
-    const StepSettings& s = settings_[pass.back];
-    const int64_t taken_words = pass.part == 2 ? s.projection.taken_words : s.recurrent.taken_words;
-    std::vector<int16_t> of_product;
-    std::vector<int32_t> of_units;
-    add_words(
-        hardware_, taken_words, bench_.samples, inputs, parts_.gates, parts_.gates,
-        [&](int64_t sample, int64_t index, int64_t gate) { return taken(sample, gate, index); }, of_product);
-    add_words(
-        hardware_, s.gated(pass.back).words, bench_.samples, board_.count(), 1, 1,
-        [&](int64_t sample, int64_t unit, int64_t) { return int32_t{kept(sample, board_.begin + unit)}; }, of_units);
-    const auto lanes = static_cast<size_t>(hardware_.chains), gates = static_cast<size_t>(parts_.gates);
-    const size_t words = std::max(of_product.size() / (lanes * gates), of_units.size() / lanes);
-    of_product.resize(words * lanes * gates);
-    of_units.resize(words * lanes);
-    pass.state_words = static_cast<int64_t>(words);
-    put("vectors/" + pass.name + "_taken.hex", hex_words<int16_t>(of_product, hardware_.chains * parts_.gates));
-    put("vectors/" + pass.name + "_kept.hex", hex_words<int32_t>(of_units, hardware_.chains));
-  }
-  std::vector<int16_t> drawn(int64_t count, int most) {
-    std::uniform_int_distribution<int> draw(-most, most);
-    std::vector<int16_t> values(static_cast<size_t>(count));
-    for (int16_t& value : values) value = static_cast<int16_t>(draw(random_));
-    return values;
-  }
-
-  void write_vectors() {
-    const int64_t units = layer_.hidden, features = layer_.features(), samples = bench_.samples, steps = bench_.steps;
-    Pass forward{.name = "forward"}, of_back{.name = "back", .back = true};
-    const FixedSteps model(layer_, {{0, units}}, {.elements = hardware_.chains * hardware_.per_chain}, /*error_fraction=*/12);
-    const RecurrentRun run{.streams = samples, .steps = steps, .first_step = 0, .lengths = {}};
-    const auto at = [&](int64_t sample, int64_t step, int64_t unit) { return static_cast<size_t>((sample * steps + step) * units + unit); };
-    const std::vector<int16_t> sums = drawn(samples * steps * layer_.rows(), 20000), errors = drawn(samples * steps * features, 8000);
-    RecurrentState state = zero_state(layer_, samples);
-    FixedKept kept;
-    RecurrentCounters counters;
-    const std::vector<int16_t> h = model.forward(sums, run, state, kept, counters);
-    FixedBackState back_state = model.zero_back_state(samples);
-    ArithmeticCounters back_counters;
-    const FixedErrors made = model.back(errors, run, kept, back_state, back_counters);
-    const auto gate = [&](const std::vector<int16_t>& values, int64_t sample, int64_t step, int64_t unit, int64_t part) {
-      return values[at(sample, step, unit) * static_cast<size_t>(parts_.gates) + static_cast<size_t>(part)];
-    };
-    const auto of_features = [&](const std::vector<int16_t>& values) {
-      return [&values, features, steps](int64_t sample, int64_t step, int64_t feature, int64_t) {
-        return values[static_cast<size_t>((sample * steps + step) * features + feature)];
-      };
-    };
-    put_given(
-        forward, parts_.gates,
-        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) { return gate(sums, sample, step, unit, part); }, 0, of_features(h));
-    put_expected(
-        forward, parts_.out(),
-        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
-          if (part > 0) return record_word(kept.records[at(sample, step, unit)], layer_.cell, part - 1);
-          return (projects() ? kept.units : h)[at(sample, step, unit)];
-        },
-        of_features(h));
-    put_given(
-        of_back, parts_.in(),
-        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
-          const UnitRecord& record = kept.records[at(sample, step, unit)];
-          if (part == 0) return projects() ? int16_t{0} : errors[at(sample, step, unit)];
-          return part == 6 ? record.before : record_word(record, layer_.cell, part - 1);
-        },
-        1, of_features(errors));
-    put_expected(
-        of_back, parts_.gates + (layer_.cell == CellKind::kGru ? 1 : 0),
-        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
-          return part < parts_.gates ? gate(made.sums, sample, step, unit, part) : made.candidates[at(sample, step, unit)];
-        },
-        of_features(made.features));
-    passes_ = {forward, of_back};
-  }
-
-  // Two steps forward and two back, from states that are drawn, and what the other boards make is drawn, too. What units keep is written
-  // before the first of either way.
-  void write_vectors_of_board() {
-    bench_.steps = 1;  // of a pass
-    constexpr int64_t kSteps = 2;
-    const int64_t units = layer_.hidden, features = layer_.features(), samples = bench_.samples, rows = layer_.rows();
-    RecurrentState state = zero_state(layer_, samples);
-    for (int32_t& cell : state.cell) cell = drawn(1, 8000).front();
-    std::vector<FixedKept> kept(kSteps);
-    for (int64_t step = 0; step < kSteps; ++step) {
-      std::vector<int16_t> hidden = drawn(samples * features, 12000);
-      if (step > 0) copy_own(state.hidden, features_, features, hidden);
-      state.hidden = hidden;
-      const std::vector<int16_t> sums = drawn(samples * rows, 20000);
-      step_forward(step, sums, drawn(samples * units, 30000), state, kept[static_cast<size_t>(step)]);
-    }
-    FixedBackState behind = zero_back_state(layer_, samples);
-    behind.carried = drawn(samples * units, 4000);
-    for (int64_t step = kSteps - 1; step >= 0; --step) {
-      std::vector<int16_t> taken = drawn(samples * rows, 4000);
-      for (int64_t gate = 0; step + 1 < kSteps && gate < parts_.gates; ++gate)
-        copy_own(behind.errors, {gate * units + board_.begin, gate * units + board_.end}, rows, taken);
-      behind.errors = taken;
-      step_back(step, step + 1 == kSteps, drawn(samples * features, 8000), drawn(samples * features, 4000), kept[static_cast<size_t>(step)],
-                behind);
-    }
-  }
-  // Of every sample what the board has.
-  void copy_own(const std::vector<int16_t>& from, const UnitRange& own, int64_t each, std::vector<int16_t>& to) const {
-    for (int64_t sample = 0; sample < bench_.samples; ++sample)
-      std::copy_n(from.begin() + sample * each + own.begin, own.count(), to.begin() + sample * each + own.begin);
-  }
-  FixedSteps model_of(StepPart part) const {
-    return {layer_, board_, {.elements = hardware_.chains * hardware_.per_chain}, /*error_fraction=*/12, part};
-  }
-  RecurrentRun one_step() const { return {.streams = bench_.samples, .steps = 1, .first_step = 0, .lengths = {}}; }
-  // Words count the board's units and features from its first; values are of the layer's.
-  template <typename Value>
-  auto of_units(const Value& value) const {
-    return [&value, this](int64_t sample, int64_t, int64_t unit, int64_t part) { return value(sample, board_.begin + unit, part); };
-  }
-  auto of_features(const std::vector<int16_t>& values) const {
-    return [&values, this](int64_t sample, int64_t, int64_t feature, int64_t) {
-      return values[static_cast<size_t>(sample * layer_.features() + features_.begin + feature)];
-    };
-  }
-  // One vector that a product takes, of its first gate.
-  static auto vector_of(const std::vector<int16_t>& values, int64_t each) {
-    return [&values, each](int64_t sample, int64_t gate, int64_t i) {
-      return gate > 0 ? int16_t{0} : values[static_cast<size_t>(sample * each + i)];
-    };
-  }
-  static int32_t nothing(int64_t, int64_t) { return 0; }
-
-  void step_forward(int64_t step, const std::vector<int16_t>& sums, std::vector<int16_t> all_units, RecurrentState& state,
-                    FixedKept& kept) {
-    const int64_t units = layer_.hidden, features = layer_.features();
-    const RecurrentState before = state;
-    RecurrentCounters counters;
-    const std::vector<int16_t> h =
-        model_of(projects() ? StepPart::kUnits : StepPart::kBoth).forward(sums, one_step(), state, kept, counters);
-    Pass pass{.name = fmt::format("forward_{}", step), .part = projects() ? 1 : 0, .keeps = step == 0};
-    put_state(pass, features, vector_of(before.hidden, features), [&](int64_t sample, int64_t unit) {
-      const auto at = static_cast<size_t>(sample * units + unit);
-      return layer_.cell == CellKind::kLstm ? before.cell[at] : int32_t{before.hidden[at]};
-    });
-    const auto sum_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      return sums[static_cast<size_t>((sample * units + unit) * parts_.gates + part)];
-    };
-    const auto made_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      const auto at = static_cast<size_t>(sample * units + unit);
-      return part > 0 ? record_word(kept.records[at], layer_.cell, part - 1) : (projects() ? kept.units : h)[at];
-    };
-    put_given(pass, parts_.gates, of_units(sum_of), 0, of_features(h));
-    put_expected(pass, parts_.out(), of_units(made_of), of_features(h));
-    passes_.push_back(pass);
-    if (!projects()) return;
-    // The projection of what all units gave out.
-    copy_own(kept.units, board_, units, all_units);
-    FixedKept projected{.records = {}, .units = std::move(all_units)};
-    const std::vector<int16_t> next = model_of(StepPart::kFeatures).forward({}, one_step(), state, projected, counters);
-    Pass second{.name = fmt::format("forward_features_{}", step), .part = 2};
-    put_state(second, units, vector_of(projected.units, units), nothing);
-    put_given(second, parts_.gates, of_units(sum_of), 0, of_features(next));
-    put_expected(second, parts_.out(), of_units(made_of), of_features(next));
-    passes_.push_back(second);
-  }
-
-  void step_back(int64_t step, bool keeps, const std::vector<int16_t>& errors, std::vector<int16_t> all_features, const FixedKept& kept,
-                 FixedBackState& behind) {
-    const int64_t units = layer_.hidden, features = layer_.features();
-    const FixedBackState before = behind;
-    ArithmeticCounters counters;
-    const auto taken = [&](int64_t sample, int64_t gate, int64_t i) {
-      return before.errors[static_cast<size_t>((sample * parts_.gates + gate) * units + i)];
-    };
-    const auto carried = [&](int64_t sample, int64_t unit) { return before.carried[static_cast<size_t>(sample * units + unit)]; };
-    const auto given_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      const auto at = static_cast<size_t>(sample * units + unit);
-      if (part == 0) return projects() ? int16_t{0} : errors[at];
-      return part == 6 ? kept.records[at].before : record_word(kept.records[at], layer_.cell, part - 1);
-    };
-    FixedErrors made;
-    const auto error_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      const int64_t at = sample * units + unit;
-      return part < parts_.gates ? made.sums[static_cast<size_t>(at * parts_.gates + part)] : made.candidates[static_cast<size_t>(at)];
-    };
-    if (projects()) {
-      const std::vector<int16_t> dh = model_of(StepPart::kFeatures).back(errors, one_step(), {}, behind, counters).features;
-      Pass first{.name = fmt::format("back_features_{}", step), .back = true, .part = 1};
-      put_state(first, units, taken, nothing);
-      put_given(first, parts_.in(), of_units(given_of), 1, of_features(errors));
-      put_expected(first, parts_.gates, of_units(error_of), of_features(dh));
-      passes_.push_back(first);
-      copy_own(dh, features_, features, all_features);
-    }
-    Pass pass{.name = fmt::format("back_{}", step), .back = true, .part = projects() ? 2 : 0, .keeps = keeps};
-    made = model_of(projects() ? StepPart::kUnits : StepPart::kBoth)
-               .back(projects() ? all_features : errors, one_step(), kept, behind, counters);
-    if (projects())
-      put_state(pass, features, vector_of(all_features, features), carried);
-    else
-      put_state(pass, units, taken, carried);
-    put_given(pass, parts_.in(), of_units(given_of), 1, of_features(errors));
-    put_expected(pass, parts_.gates + (layer_.cell == CellKind::kGru ? 1 : 0), of_units(error_of), of_features(errors));
-    passes_.push_back(pass);
   }
 
   TemplateValues sizes() const {
@@ -330,18 +80,31 @@ class StepsFiles {
             {"OUT_BITS", number(16 * hardware_.chains * parts_.out())}};
   }
 
+  // Of every place, and told by the way that is gone where it depends on that.
+  std::string chosen(int bits, const std::function<int64_t(const StepsPlace&, bool)>& value_of) const {
+    std::string text;
+    for (size_t p = places_.size(); p-- > 0;) {
+      const int64_t forward = value_of(places_[p], false), of_back = value_of(places_[p], true);
+      const std::string here =
+          forward == of_back ? fmt::format("{}'d{}", bits, forward) : fmt::format("back ? {0}'d{1} : {0}'d{2}", bits, of_back, forward);
+      if (text.empty() || text == here)
+        text = here;
+      else
+        text = fmt::format("place == 8'd{} ? ({}) : ({})", p, here, text);
+    }
+    return text;
+  }
+
   void write_top() const {
     std::string parameters, settings;
-    for (const auto& [name, value] : parameters_of(hardware_, layer_.forms)) parameters += fmt::format("      .{}({}),\n", name, value);
-    // Told by the way that is gone where it depends on that.
-    const auto set = [&](const char* name, int bits, const auto& value_of) {
-      const int64_t forward = value_of(false), of_back = value_of(true);
-      settings += forward == of_back ? fmt::format("      .{}({}'d{}),\n", name, bits, forward)
-                                     : fmt::format("      .{0}(back ? {1}'d{2} : {1}'d{3}),\n", name, bits, of_back, forward);
+    for (const auto& [name, value] : parameters_of(hardware_, served_.front().layer->forms))
+      parameters += fmt::format("      .{}({}),\n", name, value);
+    const auto set = [&](const std::string& name, int bits, const auto& value_of) {
+      settings += fmt::format("      .{}({}),\n", name, chosen(bits, value_of));
     };
     const auto set_product = [&](const std::string& prefix, PassSettings StepSettings::*product) {
       const auto set_one = [&](const char* name, int bits, const auto& of) {
-        set((prefix + name).c_str(), bits, [&](bool back) { return int64_t{of(settings_[back].*product)}; });
+        set(prefix + name, bits, [&](const StepsPlace& place, bool back) { return int64_t{of(place.settings[back].*product)}; });
       };
       set_one("full_slices", 8, [](const PassSettings& s) { return s.full_slices; });
       set_one("has_last", 1, [](const PassSettings& s) { return s.has_last ? 1 : 0; });
@@ -355,45 +118,62 @@ class StepsFiles {
     };
     set_product("", &StepSettings::recurrent);
     set_product("projection_", &StepSettings::projection);
-    set("projection_address", 16, [&](bool back) { return settings_[back].first_address; });
-    set("projection_units", 3, [&](bool back) { return settings_[back].units_of_last; });
-    set("sum_shift", 5, [&](bool back) { return shifts_[back].sum; });
-    set("weight_shift", 5, [&](bool back) { return shifts_[back].weight; });
-    set("hidden_shift", 4, [&](bool back) { return shifts_[back].hidden; });
-    set("projected_shift", 5, [&](bool back) { return shifts_[back].projected; });
-    const bool told = !whole() && projects();
-    settings += told ? "      .part,\n" : "      .part(2'd0),\n";
+    set("projection_address", 16, [](const StepsPlace& place, bool back) { return place.settings[back].first_address; });
+    set("projection_units", 3, [](const StepsPlace& place, bool back) { return place.settings[back].units_of_last; });
+    set("sum_shift", 5, [](const StepsPlace& place, bool back) { return place.shifts[back].sum; });
+    set("weight_shift", 5, [](const StepsPlace& place, bool back) { return place.shifts[back].weight; });
+    set("hidden_shift", 4, [](const StepsPlace& place, bool back) { return place.shifts[back].hidden; });
+    set("projected_shift", 5, [](const StepsPlace& place, bool back) { return place.shifts[back].projected; });
+    settings += told_part() ? "      .part,\n" : "      .part(2'd0),\n";
     TemplateValues values = sizes();
-    values["PART_PORT"] = told ? "    input  logic [ 1:0] part,  // of a step: 1 the recurrent product, 2 the projection\n" : "";
-    values["WHAT"] = fmt::format("{}{} hidden units{} on {} units of {} x {} elements, {} weights in the fullest.",
-                                 whole() ? "" : fmt::format("Units {} to {} of ", board_.begin, board_.end - 1), layer_.hidden,
-                                 layer_.projection > 0 ? fmt::format(", projected to {},", layer_.projection) : "", parts_.gates,
-                                 hardware_.chains, hardware_.per_chain, std::max(settings_[0].fullest(), settings_[1].fullest()));
+    values["PLACE_PORT"] = places_.size() > 1 ? "    input  logic [ 7:0] place,  // whose settings: stands still while busy\n" : "";
+    values["PART_PORT"] = told_part() ? "    input  logic [ 1:0] part,  // of a step: 1 the recurrent product, 2 the projection\n" : "";
+    std::string what;
+    for (size_t p = 0; p < places_.size(); ++p)
+      what += fmt::format("{}{}{}", p == 0 ? "" : "\n// ", places_.size() > 1 ? fmt::format("Place {}, {}: ", p, served_[p].name) : "",
+                          what_of(p));
+    values["WHAT"] = what;
     values["PARAMETERS"] = parameters;
     values["SETTINGS"] = settings;
     put("rtl/millrace_pe_chain.sv", filled(kStepsTop, values));
   }
+  std::string what_of(size_t p) const {
+    const FixedRecurrent& layer = *served_[p].layer;
+    const StepsPlace& place = places_[p];
+    return fmt::format("{}{} hidden units{} on {} units of {} x {} elements, {} weights in the fullest.",
+                       place.whole ? "" : fmt::format("Units {} to {} of ", served_[p].board->begin, served_[p].board->end - 1),
+                       layer.hidden, layer.projection > 0 ? fmt::format(", projected to {},", layer.projection) : "", parts_.gates,
+                       hardware_.chains, hardware_.per_chain, std::max(place.settings[0].fullest(), place.settings[1].fullest()));
+  }
 
   void write_testbench() const {
-    int64_t words = 0;
-    const int64_t beats = beats_[0] + beats_[1];
-    for (const Pass& pass : passes_) words += pass.out;
+    int64_t cycles = 5000;
+    for (const StepsPlace& place : places_) {
+      cycles += 2 * (place.beats[0] + place.beats[1]);
+      for (const StepsPass& pass : place.passes) cycles += 20 * pass.out + 2 * pass.state_words;
+      cycles += 20 * place.steps * bench_.samples * (place.settings[0].fullest() + place.settings[1].fullest());
+    }
     TemplateValues values = sizes();
     values["MODULES"] = std::string(kTestbenchModules);
-    values["STEPS"] = number(bench_.steps);
     values["SAMPLES"] = number(bench_.samples);
-    values["SEED"] = number(static_cast<int64_t>(bench_.seed % 1000000));
-    values["BIAS_WORDS"] = number(settings_[0].gated(false).words);
     values["RESET_CYCLES"] = number(4 * hardware_.per_chain + 64);
-    values["FORWARD_BEATS"] = number(beats_[0]);
-    values["BACK_BEATS"] = number(beats_[1]);
-    values["PASSES"] = whole() ? "A pass forward and a pass back" : "Two steps forward and two back, each product a pass,";
+    const std::string each = places_.size() > 1 ? "Of every place in turn " : "";
+    values["PASSES"] = whole() ? each + (each.empty() ? "A" : "a") + " pass forward and a pass back"
+                               : each + (each.empty() ? "Two" : "two") + " steps forward and two back, each product a pass,";
     values["STATES"] = whole() ? "" : " and its state";
-    values["CONTINUES"] = whole() ? "0" : "1";
-    values["PART"] = !whole() && projects() ? ".part, " : "";
+    values["PORTS"] = std::string(places_.size() > 1 ? ".place, " : "") + (told_part() ? ".part, " : "");
+    std::string weights;
+    for (const StepsPlace& place : places_) {
+      TemplateValues own = sizes();
+      own["NAME"] = place.prefix;
+      own["BIAS_WORDS"] = number(place.settings[0].gated(false).words);
+      own["FORWARD_BEATS"] = number(place.beats[0]);
+      own["BACK_BEATS"] = number(place.beats[1]);
+      weights += filled(kStepsWeights, named_in(kStepsWeights, own));
+    }
+    values["WEIGHTS"] = weights;
     add_passes(values);
-    values["MOST_CYCLES"] =
-        number(2 * beats + 20 * words + 20 * bench_.steps * bench_.samples * (settings_[0].fullest() + settings_[1].fullest()) + 5000);
+    values["MOST_CYCLES"] = number(cycles);
     put("testbench.sv", filled(kStepsTestbenchText, values));
   }
 
@@ -403,37 +183,51 @@ class StepsFiles {
     std::array<std::string, 2> received, differences;
     std::array<int64_t, 2> out = {0, 0};
     std::string valid = "1'b0", ready = "1'b0", data = "'0";
-    for (size_t p = passes_.size(); p-- > 0;) {
-      valid = fmt::format("now == {} ? {}_valid : {}", p, passes_[p].name, valid);
-      ready = fmt::format("now == {} ? {}_ready : {}", p, passes_[p].name, ready);
-      data = fmt::format("now == {} ? {}_data : {}", p, passes_[p].name, data);
-    }
-    for (size_t p = 0; p < passes_.size(); ++p) {
-      const Pass& pass = passes_[p];
-      const size_t way = pass.back ? 1 : 0;
-      TemplateValues own = sizes();
-      own["NAME"] = pass.name;
-      own["PASS"] = number(static_cast<int64_t>(p));
-      own["IN"] = number(pass.in);
-      own["OUT"] = number(pass.out);
-      own["STATE"] = number(pass.state_words);
-      own["KEEPS"] = pass.keeps ? "1" : "0";
-      own["IN_SEED"] = number(static_cast<int64_t>(bench_.seed % 1000000 + p));
-      own["OUT_SEED"] = number(static_cast<int64_t>(bench_.seed % 1000000 + passes_.size() + p));
-      own["BACK"] = pass.back ? "1" : "0";
-      own["PART"] = number(pass.part);
-      const auto with = [&](std::string_view text) { return filled(text, named_in(text, own)); };
-      streams += with(pass.in > 0 ? kStepsPlayer : kStepsNoPlayer) + with(kStepsChecker);
-      if (pass.state_words > 0) streams += with(kStepsState);
-      const bool loads = p == 0 || pass.back != passes_[p - 1].back;
-      if (p == 0 || pass.back) sequence += with("    back = 1'b$BACK$;\n");
-      if (loads) sequence += with("    load(1'b$BACK$);\n");
-      if (pass.state_words > 0) sequence += with("    part = 2'd$PART$;\n    load_$NAME$_state();\n");
-      sequence += with("    now = $PASS$;\n    on = 1'b1;\n    pass();\n    on = 1'b0;\n");
-      received[way] += fmt::format("{}{}_received", received[way].empty() ? "" : " + ", pass.name);
-      differences[way] += fmt::format("{}{}_differences", differences[way].empty() ? "" : " + ", pass.name);
-      out[way] += pass.out;
-    }
+    size_t count = 0, number_of_pass = 0;
+    for (const StepsPlace& place : places_) count += place.passes.size();
+    for (size_t p = places_.size(), left = count; p-- > 0;)
+      for (size_t i = places_[p].passes.size(); i-- > 0;) {
+        const std::string& name = places_[p].passes[i].name;
+        --left;
+        valid = fmt::format("now == {} ? {}_valid : {}", left, name, valid);
+        ready = fmt::format("now == {} ? {}_ready : {}", left, name, ready);
+        data = fmt::format("now == {} ? {}_data : {}", left, name, data);
+      }
+    for (size_t at = 0; at < places_.size(); ++at)
+      for (size_t i = 0; i < places_[at].passes.size(); ++i) {
+        const StepsPlace& place = places_[at];
+        const StepsPass& pass = place.passes[i];
+        const size_t p = number_of_pass++;
+        const size_t way = pass.back ? 1 : 0;
+        TemplateValues own = sizes();
+        own["NAME"] = pass.name;
+        own["PASS"] = number(static_cast<int64_t>(p));
+        own["IN"] = number(pass.in);
+        own["OUT"] = number(pass.out);
+        own["STATE"] = number(pass.state_words);
+        own["KEEPS"] = pass.keeps ? "1" : "0";
+        own["IN_SEED"] = number(static_cast<int64_t>(bench_.seed % 1000000 + p));
+        own["OUT_SEED"] = number(static_cast<int64_t>(bench_.seed % 1000000 + count + p));
+        own["BACK"] = pass.back ? "1" : "0";
+        own["PART"] = number(pass.part);
+        own["PREFIX"] = place.prefix;
+        own["PLACE"] = number(static_cast<int64_t>(at));
+        own["STEPS"] = number(place.steps);
+        own["CONTINUES"] = place.whole ? "0" : "1";
+        const auto with = [&](std::string_view text) { return filled(text, named_in(text, own)); };
+        streams += with(pass.in > 0 ? kStepsPlayer : kStepsNoPlayer) + with(kStepsChecker);
+        if (pass.state_words > 0) streams += with(kStepsState);
+        if (i == 0)
+          sequence +=
+              with("    place = 8'd$PLACE$;\n    steps = 16'd$STEPS$;\n    continues = 1'b$CONTINUES$;\n    load_$PREFIX$biases();\n");
+        const bool loads = i == 0 || pass.back != place.passes[i - 1].back;
+        if (loads) sequence += with("    back = 1'b$BACK$;\n    load_$PREFIX$weights(1'b$BACK$);\n");
+        if (pass.state_words > 0) sequence += with("    part = 2'd$PART$;\n    load_$NAME$_state();\n");
+        sequence += with("    now = $PASS$;\n    on = 1'b1;\n    pass();\n    on = 1'b0;\n");
+        received[way] += fmt::format("{}{}_received", received[way].empty() ? "" : " + ", pass.name);
+        differences[way] += fmt::format("{}{}_differences", differences[way].empty() ? "" : " + ", pass.name);
+        out[way] += pass.out;
+      }
     streams += fmt::format("  assign in_tvalid = {};\n  assign in_tdata = {};\n  assign out_tready = {};\n", valid, data, ready);
     values["STREAMS"] = streams;
     values["SEQUENCE"] = sequence;
@@ -455,22 +249,32 @@ class StepsFiles {
 
   std::filesystem::path folder_;
   PeChainHardware hardware_;
-  const FixedRecurrent& layer_;
+  const std::vector<ServedSteps>& served_;
   StepsTestbench bench_;
-  UnitRange board_, features_;
-  std::array<StepSettings, 2> settings_;  // forward, back
-  std::array<PassShifts, 2> shifts_;
   WordParts parts_;
-  std::mt19937_64 random_;
-  std::array<int64_t, 2> beats_ = {0, 0};
-  std::vector<Pass> passes_;
+  std::vector<StepsPlace> places_;
 };
 
 }  // namespace
 
 void write_steps_engine(const std::filesystem::path& folder, const PeChainHardware& hardware, const FixedRecurrent& layer,
                         const StepsTestbench& testbench, const std::optional<UnitRange>& board) {
-  StepsFiles(folder, hardware, layer, testbench, board.value_or(UnitRange{0, layer.hidden})).write();
+  write_steps_engine(folder, hardware, {{.name = "", .layer = &layer, .board = board}}, testbench);
+}
+
+void write_steps_engine(const std::filesystem::path& folder, const PeChainHardware& hardware, const std::vector<ServedSteps>& served,
+                        const StepsTestbench& testbench) {
+  MILLRACE_CHECK(!served.empty() && served.size() < 256, "{} layers on an engine", served.size());
+  StepsFiles(folder, hardware, served, testbench).write();
+}
+
+PeChainHardware engine_for_all(const PeChainHardware& one, const PeChainHardware& other) {
+  PeChainHardware all = one;
+  all.words = std::max(one.words, other.words);
+  all.state_words = std::max(one.state_words, other.state_words);
+  all.samples = std::max(one.samples, other.samples);
+  all.queue = std::max(one.queue, other.queue);
+  return all;
 }
 
 }  // namespace millrace

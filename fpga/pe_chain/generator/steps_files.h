@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fpga/pe_chain/rtl/engine_hardware.h"
 
@@ -32,5 +34,19 @@ struct StepsTestbench {
 // Of those units, or of all.
 void write_steps_engine(const std::filesystem::path& folder, const PeChainHardware& hardware, const FixedRecurrent& layer,
                         const StepsTestbench& testbench = {}, const std::optional<UnitRange>& board = {});
+
+// A layer and direction whose steps an engine makes, with its weights loaded before each pass. Borrowed.
+struct ServedSteps {
+  std::string name;
+  const FixedRecurrent* layer = nullptr;
+  std::optional<UnitRange> board = {};
+  int64_t steps = 0;  // of its passes in the testbench; 0: as that says
+};
+// One engine for several layers of one cell and form of gates, such as the places of a card: the top is told whose settings to take
+// (`place`), and files of the second begin with place1_. Fails with kUsage on other cells.
+void write_steps_engine(const std::filesystem::path& folder, const PeChainHardware& hardware, const std::vector<ServedSteps>& served,
+                        const StepsTestbench& testbench);
+// An engine that holds what each of the two holds, of as many elements as either.
+PeChainHardware engine_for_all(const PeChainHardware& one, const PeChainHardware& other);
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ module millrace_pe_chain #(
     output logic        busy,
     input  logic        back,
     input  logic        continues,
-$PART_PORT$    input  logic [15:0] steps,
+$PLACE_PORT$$PART_PORT$    input  logic [15:0] steps,
     input  logic [ 7:0] samples,
 
     input logic                      load_write,
@@ -51,6 +51,41 @@ $SETTINGS$      .load_write, .load_unit, .load_depth, .load_address, .load_data,
 endmodule
 )sv";
 
+// Of a place.
+inline constexpr std::string_view kStepsWeights = R"sv(  logic [$BIAS_BITS$-1:0] $NAME$biases[0:$BIAS_WORDS$-1];
+  logic [31:0] $NAME$places_forward[0:$FORWARD_BEATS$-1];
+  logic [31:0] $NAME$places_back[0:$BACK_BEATS$-1];
+  logic [$LOAD_BITS$-1:0] $NAME$weights_forward[0:$FORWARD_BEATS$-1];
+  logic [$LOAD_BITS$-1:0] $NAME$weights_back[0:$BACK_BEATS$-1];
+  initial begin
+    $readmemh("images/$NAME$biases.hex", $NAME$biases);
+    $readmemh("images/$NAME$places_forward.hex", $NAME$places_forward);
+    $readmemh("images/$NAME$places_back.hex", $NAME$places_back);
+    $readmemh("images/$NAME$weights_forward.hex", $NAME$weights_forward);
+    $readmemh("images/$NAME$weights_back.hex", $NAME$weights_back);
+  end
+  task automatic load_$NAME$weights(input logic transposed);
+    for (int beat = 0; beat < (transposed ? $BACK_BEATS$ : $FORWARD_BEATS$); beat++) begin
+      @(negedge clock);
+      load_write = 1'b1;
+      goes = transposed ? $NAME$places_back[beat] : $NAME$places_forward[beat];
+      load_data = transposed ? $NAME$weights_back[beat] : $NAME$weights_forward[beat];
+    end
+    @(negedge clock);
+    load_write = 1'b0;
+  endtask
+  task automatic load_$NAME$biases;
+    for (int word = 0; word < $BIAS_WORDS$; word++) begin
+      @(negedge clock);
+      bias_write = 1'b1;
+      bias_address = word[15:0];
+      bias_data = $NAME$biases[word];
+    end
+    @(negedge clock);
+    bias_write = 1'b0;
+  endtask
+)sv";
+
 // Of a pass.
 inline constexpr std::string_view kStepsPlayer = R"sv(  logic $NAME$_valid, $NAME$_ready;
   logic [$IN_BITS$-1:0] $NAME$_data;
@@ -78,14 +113,14 @@ inline constexpr std::string_view kStepsState = R"sv(  logic [$TAKEN_BITS$-1:0] 
     $readmemh("vectors/$NAME$_kept.hex", $NAME$_kept);
   end
   task automatic load_$NAME$_state;
-    for (int place = 0; place < 2 * $STATE$; place++) begin
+    for (int word = 0; word < 2 * $STATE$; word++) begin
       @(negedge clock);
       state_write = 1'b1;
-      state_address = 16'(place / 2);
-      state_half = place % 2 == 1;
-      state_taken = $NAME$_taken[place / 2];
+      state_address = 16'(word / 2);
+      state_half = word % 2 == 1;
+      state_taken = $NAME$_taken[word / 2];
       state_keeps = 1'b$KEEPS$;
-      state_kept = $NAME$_kept[place / 2];
+      state_kept = $NAME$_kept[word / 2];
     end
     @(negedge clock);
     state_write = 1'b0;
@@ -93,7 +128,7 @@ inline constexpr std::string_view kStepsState = R"sv(  logic [$TAKEN_BITS$-1:0] 
 )sv";
 
 inline constexpr std::string_view kStepsTestbenchText = R"sv(`timescale 1ns / 1ps
-// $PASSES$ over $STEPS$ steps of $SAMPLES$ samples, each way behind its load of weights$STATES$; every word that leaves is compared
+// $PASSES$ of $SAMPLES$ samples, each way behind its load of weights$STATES$; every word that leaves is compared
 // with the functional model's. All streams pause.
 $MODULES$
 module testbench;
@@ -102,6 +137,9 @@ module testbench;
   logic start = 1'b0;
   logic back = 1'b0;
   logic [1:0] part = 2'd0;
+  logic [7:0] place = 8'd0;
+  logic continues = 1'b0;
+  logic [15:0] steps = 16'd1;
   logic on = 1'b0;
   int now = 0;  // the pass
   logic load_write = 1'b0;
@@ -118,13 +156,8 @@ module testbench;
   logic [15:0] bias_address = 16'd0;
   logic [$BIAS_BITS$-1:0] bias_data = '0;
   logic [$LOAD_BITS$-1:0] load_data = '0;
-  logic [31:0] place = '0;  // unit, depth, address
-  logic [$BIAS_BITS$-1:0] biases[0:$BIAS_WORDS$-1];
-  logic [31:0] places_forward[0:$FORWARD_BEATS$-1];
-  logic [31:0] places_back[0:$BACK_BEATS$-1];
-  logic [$LOAD_BITS$-1:0] weights_forward[0:$FORWARD_BEATS$-1];
-  logic [$LOAD_BITS$-1:0] weights_back[0:$BACK_BEATS$-1];
-
+  logic [31:0] goes = '0;  // unit, depth, address
+$WEIGHTS$
   logic in_tvalid, in_tready, out_tvalid, out_tready;
   logic [$IN_BITS$-1:0] in_tdata;
   logic [$OUT_BITS$-1:0] out_tdata;
@@ -132,23 +165,13 @@ $STREAMS$
   millrace_pe_chain #(
       .TABLE("images/sigmoid_table.hex")
   ) engine (
-      .clock, .reset_n, .start, .busy, .back, .continues(1'b$CONTINUES$), $PART$.steps(16'd$STEPS$), .samples(8'd$SAMPLES$),
-      .load_write, .load_unit(place[26:24]), .load_depth(place[23:16]), .load_address(place[$ADDRESS_BITS$-1:0]), .load_data,
+      .clock, .reset_n, .start, .busy, .back, .continues, $PORTS$.steps, .samples(8'd$SAMPLES$),
+      .load_write, .load_unit(goes[26:24]), .load_depth(goes[23:16]), .load_address(goes[$ADDRESS_BITS$-1:0]), .load_data,
       .bias_write, .bias_address, .bias_data,
       .state_write, .state_address, .state_half, .state_keeps, .state_taken, .state_kept,
       .in_tvalid, .in_tready, .in_tdata, .out_tvalid, .out_tready, .out_tdata
   );
 
-  task automatic load(input logic transposed);
-    for (int beat = 0; beat < (transposed ? $BACK_BEATS$ : $FORWARD_BEATS$); beat++) begin
-      @(negedge clock);
-      load_write = 1'b1;
-      place = transposed ? places_back[beat] : places_forward[beat];
-      load_data = transposed ? weights_back[beat] : weights_forward[beat];
-    end
-    @(negedge clock);
-    load_write = 1'b0;
-  endtask
   task automatic pass;
     @(negedge clock);
     start = 1'b1;
@@ -160,21 +183,8 @@ $STREAMS$
   endtask
 
   initial begin
-    $readmemh("images/biases.hex", biases);
-    $readmemh("images/places_forward.hex", places_forward);
-    $readmemh("images/places_back.hex", places_back);
-    $readmemh("images/weights_forward.hex", weights_forward);
-    $readmemh("images/weights_back.hex", weights_back);
     repeat ($RESET_CYCLES$) @(negedge clock);  // until nothing unknown is left in the chains
     reset_n = 1'b1;
-    for (int word = 0; word < $BIAS_WORDS$; word++) begin
-      @(negedge clock);
-      bias_write = 1'b1;
-      bias_address = word[15:0];
-      bias_data = biases[word];
-    end
-    @(negedge clock);
-    bias_write = 1'b0;
 $SEQUENCE$    if ($FORWARD_RECEIVED$ != $FORWARD_OUT$ || $BACK_RECEIVED$ != $BACK_OUT$)
       $display("FAIL: %0d of $FORWARD_OUT$ and %0d of $BACK_OUT$ words", $FORWARD_RECEIVED$, $BACK_RECEIVED$);
     else if ($FORWARD_DIFFERENCES$ + $BACK_DIFFERENCES$ != 0)

@@ -115,6 +115,27 @@ void pass_of_boards(uint32_t seed, int count) {
 TEST(StepsFiles, OfOneBoardOfSeveralSimulateAsTheyStand) { pass_of_boards(7, 2); }
 TEST(StepsFilesLong, OfOneBoardOfSeveralSimulateAsTheyStand) { pass_of_boards(8, 24); }
 
+// One engine for two layers of unlike sizes, each with its weights and settings in turn.
+TEST(StepsFiles, OneEngineServesSeveralLayers) {
+  if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
+  Draw draw(9);
+  const FixedRecurrent first = draw.layer(CellKind::kGru, 13, {}), second = draw.layer(CellKind::kGru, 6, {});
+  PeChainHardware small{.cell = CellKind::kGru, .chains = 4, .per_chain = 2, .words = 32, .samples = 2, .state_words = 8}, large = small;
+  large.words = 64;
+  const PeChainHardware all = engine_for_all(small, large);
+  EXPECT_EQ(all.words, 64);
+  const std::string folder = testing::TempDir() + "pe_chain_engine_of_two";
+  write_steps_engine(folder, all, {{.name = "first", .layer = &first}, {.name = "second", .layer = &second, .steps = 3}},
+                     {.samples = 2, .steps = 2});
+  EXPECT_THAT(simulated(folder), HasSubstr("PASS"));
+  EXPECT_THAT(read_text(folder + "/rtl/millrace_pe_chain.sv"), HasSubstr(".feeds(place == 8'd0 ? (16'd13) : (16'd6))"));
+  // With the other's weights it gives other words.
+  write_atomically(folder + "/images/place1_biases.hex", std::string_view(read_text(folder + "/images/place0_biases.hex")));
+  EXPECT_THAT(simulated(folder), HasSubstr("FAIL"));
+  const FixedRecurrent other = draw.layer(CellKind::kLstm, 6, {});
+  EXPECT_THROW(write_steps_engine(folder, all, {{.name = "first", .layer = &first}, {.name = "other", .layer = &other}}, {}), Error);
+}
+
 TEST(StepsFiles, ADifferenceIsSaid) {
   if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
   Draw draw(3);
