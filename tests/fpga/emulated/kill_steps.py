@@ -1,7 +1,7 @@
 """Kills a rank of a training divided by kind of product, its steps on emulated boards and time in chunks, and lets it resume: the same weights
 to the bit as without.
 
-    kill_steps.py --millrace bin/millrace --count 10 [--boards 3] [--results killed_steps.json]
+    kill_steps.py --millrace bin/millrace --count 10 [--boards 3] [--projected] [--results killed_steps.json]
 
 A kill's moment is drawn from its number, between the first checkpoint and the end. Exit status 0: every resumption gave the digest; 1: not.
 """
@@ -79,12 +79,14 @@ def main():
     parser.add_argument("--millrace", required=True)
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--boards", type=int, choices=CLUSTERS, default=1, help="that make the steps of a layer")
+    parser.add_argument("--projected", action="store_true", help="the lstm's outputs are, which boards that share its steps divide with its cells")
     parser.add_argument("--results")
     arguments = parser.parse_args()
     millrace = str(Path(arguments.millrace).resolve())
     job = [*JOB, "--cluster", CLUSTERS[arguments.boards]]
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "small.textproto").write_text(MODEL, encoding="utf-8")
+        model = MODEL.replace("hidden: 9 ", "hidden: 15 projection: 5 ") if arguments.projected else MODEL
+        (Path(folder) / "small.textproto").write_text(model, encoding="utf-8")
         whole = digest_of(start(millrace, 1, [*job, "--out", "whole"], folder))
         if "after: true" not in (Path(folder) / "whole" / "plan.textproto").read_text(encoding="utf-8"):
             raise RuntimeError("what follows the gru's steps is not on a device of its own in this plan")
@@ -97,7 +99,7 @@ def main():
     struck = [row for row in rows if row["struck"]]
     same = sum(row["same"] for row in rows)
     report = {"what": "a rank killed while boards made steps in chunks of time, then resumed on other ranks", "origin": "measured", "updates": STEPS,
-              "boards_to_a_layer": arguments.boards, "killed": len(struck), "resumed_to_the_same_digest": same, "of": len(rows), "runs": rows}
+              "boards_to_a_layer": arguments.boards, "projected": arguments.projected, "killed": len(struck), "resumed_to_the_same_digest": same, "of": len(rows), "runs": rows}
     if arguments.results:
         Path(arguments.results).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"{len(struck)} killed, {same} of {len(rows)} resumed to the same digest")
