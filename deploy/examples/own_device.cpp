@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/cpu_device.h"
 #include "core/train/task.h"
@@ -28,7 +29,7 @@ class Bfloat16Weights final : public Device {
   // After an update the weights are what fits into 16 bits. Some updates then are too small to count.
   void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
     device_->update(arguments, parameter, gradient, slots);
-    values_.resize(static_cast<size_t>(parameter.elements()));
+    values_.resize(to_size(parameter.elements()));
     read(parameter, whole(parameter), std::span<float>(values_));
     for (float& value : values_) value = std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x8000u) & 0xffff0000u);
     write(parameter, whole(parameter), std::span<const float>(values_));

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "gpu/device/gpu_device.h"
 
 namespace millrace::gpu {
@@ -44,10 +45,9 @@ std::string one_line(std::string text) {
 
 std::string convolution_key(const ConvolutionGeometry& g, ConvolutionPhase phase, Precision precision) {
   constexpr std::string_view kPhases[] = {"forward", "input-error", "weight-gradient"};
-  return fmt::format("{} {} n{} {}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {}",
-                     kPhases[static_cast<size_t>(phase)], name_of(precision), g.samples, g.inputs, g.height, g.width, g.outputs,
-                     g.output_height, g.output_width, g.kernel_h, g.kernel_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w, g.dilation_h,
-                     g.dilation_w, g.groups);
+  return fmt::format("{} {} n{} {}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {}", item(kPhases, phase),
+                     name_of(precision), g.samples, g.inputs, g.height, g.width, g.outputs, g.output_height, g.output_width, g.kernel_h,
+                     g.kernel_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w, g.dilation_h, g.dilation_w, g.groups);
 }
 
 AlgorithmBook::AlgorithmBook(std::filesystem::path path, const Facts& facts)

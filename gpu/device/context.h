@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/index.h"
 #include "gpu/device/algorithm_book.h"
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/queue_order.h"
@@ -77,7 +78,7 @@ class Context : public std::enable_shared_from_this<Context> {
   Buffer allocate(size_t bytes, std::string_view what);
   // At least that large from now on.
   void reserve(Scratch scratch, size_t bytes, std::string_view what);
-  const Buffer& scratch(Scratch scratch) const { return scratch_[static_cast<size_t>(scratch)]; }
+  const Buffer& scratch(Scratch scratch) const { return item(scratch_, scratch); }
 
   // Queues `enqueue` for calculation, after whatever still writes what it reads or reads what it writes.
   template <typename Enqueue>

@@ -32,7 +32,7 @@ class ConvolutionKernel final : public GpuKernel {
     std::string text;
     constexpr std::string_view kNames[] = {"FP", "EB", "PG"};
     for (const ConvolutionPhase phase : phases())
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kNames[static_cast<size_t>(phase)], item(choices_, phase).name);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", item(kNames, phase), item(choices_, phase).name);
     return text;
   }
 

@@ -4,6 +4,7 @@
 //   const Factor x = factors.rounded(context, Scratch::kFirst, tensor);   gemm.a = x.data;  context.compute({x.buffer, ..}, ..)
 #pragma once
 
+#include "core/base/index.h"
 #include "gpu/device/gpu_tensor.h"
 
 namespace millrace::gpu {
@@ -31,8 +32,8 @@ inline Factor rounded(Context& context, Scratch scratch, const GpuTensor& tensor
 inline void reserve_factors(Context& context, std::string_view layer, int64_t first, int64_t second) {
   if (!is_narrow(context.options().precision)) return;
   const std::string what = fmt::format("layer \"{}\": factors in {}", layer, name_of(context.options().precision));
-  context.reserve(Scratch::kFirst, static_cast<size_t>(first) * sizeof(uint16_t), what);
-  context.reserve(Scratch::kSecond, static_cast<size_t>(second) * sizeof(uint16_t), what);
+  context.reserve(Scratch::kFirst, to_size(first) * sizeof(uint16_t), what);
+  context.reserve(Scratch::kSecond, to_size(second) * sizeof(uint16_t), what);
 }
 
 }  // namespace millrace::gpu

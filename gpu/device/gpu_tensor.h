@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/device.h"
 #include "gpu/device/context.h"
 
@@ -10,7 +11,7 @@ namespace millrace::gpu {
 class GpuTensor final : public Tensor {
  public:
   GpuTensor(Context& context, const TensorSpec& spec, std::string_view what)
-      : Tensor(spec), buffer_(context.allocate(static_cast<size_t>(elements()) * sizeof(float), what)) {}
+      : Tensor(spec), buffer_(context.allocate(to_size(elements()) * sizeof(float), what)) {}
 
   int64_t bytes() const override { return static_cast<int64_t>(buffer_.bytes()); }
   const Buffer& buffer() const { return buffer_; }

@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -18,8 +20,8 @@ struct Neighbours {
 
   explicit Neighbours(const Profile& profile) : makers(profile.nodes.size()), takers(profile.nodes.size()) {
     for (const ProfileEdge& edge : profile.edges) {
-      makers[static_cast<size_t>(edge.to)].push_back(static_cast<size_t>(edge.from));
-      takers[static_cast<size_t>(edge.from)].push_back(static_cast<size_t>(edge.to));
+      item(makers, edge.to).push_back(to_size(edge.from));
+      item(takers, edge.from).push_back(to_size(edge.to));
     }
   }
 };
@@ -84,7 +86,7 @@ std::optional<CutSpace> antichain_cuts(const Profile& profile, int64_t most) {
   const size_t nodes = profile.nodes.size();
   const size_t words = (nodes + 63) / 64;
   Sets sets(words);
-  if (most < profile.size() + 1 || !enumerate(graph, static_cast<size_t>(most), sets)) return std::nullopt;
+  if (most < profile.size() + 1 || !enumerate(graph, to_size(most), sets)) return std::nullopt;
 
   CutSpace found;
   found.kind = profile.is_chain() ? CutKind::kChain : CutKind::kAntichains;

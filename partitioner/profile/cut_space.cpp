@@ -5,16 +5,18 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 std::vector<int64_t> CutSpace::nodes_between(int64_t earlier, int64_t later) const {
   std::vector<int64_t> between;
   if (members.empty()) {
-    for (int64_t node = nodes[static_cast<size_t>(earlier)]; node < nodes[static_cast<size_t>(later)]; ++node) between.push_back(node);
+    for (int64_t node = item(nodes, earlier); node < item(nodes, later); ++node) between.push_back(node);
     return between;
   }
   for (size_t w = 0; w < words; ++w) {
-    uint64_t added = members[static_cast<size_t>(later) * words + w] & ~members[static_cast<size_t>(earlier) * words + w];
+    uint64_t added = members[to_size(later) * words + w] & ~members[to_size(earlier) * words + w];
     for (; added != 0; added &= added - 1) between.push_back(static_cast<int64_t>(64 * w) + std::countr_zero(added));
   }
   return between;

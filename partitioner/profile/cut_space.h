@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 enum class CutKind {
@@ -40,8 +42,8 @@ struct CutSpace {
   bool precedes(int64_t earlier, int64_t later) const {
     if (earlier >= later) return false;
     if (members.empty()) return true;
-    const uint64_t* a = &members[static_cast<size_t>(earlier) * words];
-    const uint64_t* b = &members[static_cast<size_t>(later) * words];
+    const uint64_t* a = &members[to_size(earlier) * words];
+    const uint64_t* b = &members[to_size(later) * words];
     for (size_t w = 0; w < words; ++w)
       if ((a[w] & ~b[w]) != 0) return false;
     return true;

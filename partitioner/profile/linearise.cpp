@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "core/base/index.h"
 #include "partitioner/profile/profile_text.h"
 
 namespace millrace {
@@ -17,8 +18,8 @@ std::vector<int64_t> topological_order(std::span<const ProfileNode> nodes, std::
   std::vector<std::vector<size_t>> takers(nodes.size());
   std::vector<int64_t> waits_for(nodes.size(), 0);
   for (const ProfileEdge& edge : edges) {
-    takers[static_cast<size_t>(edge.from)].push_back(static_cast<size_t>(edge.to));
-    ++waits_for[static_cast<size_t>(edge.to)];
+    item(takers, edge.from).push_back(to_size(edge.to));
+    ++item(waits_for, edge.to);
   }
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;  // ranks
   for (size_t i = 0; i < nodes.size(); ++i)
@@ -36,11 +37,11 @@ std::vector<int64_t> topological_order(std::span<const ProfileNode> nodes, std::
 }
 
 std::vector<double> crossing_bytes(const Profile& profile) {
-  const auto size = static_cast<size_t>(profile.size());
+  const auto size = to_size(profile.size());
   std::vector<size_t> last_taker(size, 0);
   for (const ProfileEdge& edge : profile.edges) {
-    size_t& last = last_taker[static_cast<size_t>(edge.from)];
-    last = std::max(last, static_cast<size_t>(edge.to));
+    size_t& last = item(last_taker, edge.from);
+    last = std::max(last, to_size(edge.to));
   }
   // Summed anew at each cut rather than added to and taken from: no remainder is left of tensors long gone.
   std::vector<double> crossing(size + 1, 0);
@@ -78,7 +79,7 @@ CutSpace linear_cuts(const Profile& profile) {
     cuts.activation_bytes.push_back(activation_bytes);
     cuts.nodes.push_back(cut);
     if (cut == profile.size()) break;
-    const ProfileNode& node = profile.nodes[static_cast<size_t>(cut)];
+    const ProfileNode& node = item(profile.nodes, cut);
     seconds += node.seconds();
     parameter_bytes += node.parameter_bytes;
     activation_bytes += node.activation_bytes;

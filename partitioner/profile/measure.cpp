@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/plan/assemble.h"
 #include "core/plan/segment_program.h"
@@ -25,7 +26,7 @@ class Stopwatch {
  public:
   explicit Stopwatch(const Graph& graph) : graph_(graph), forward_(graph.groups().size(), 0), backward_(forward_), kept_bytes_(forward_) {}
 
-  size_t group_of(const std::string& layer) const { return static_cast<size_t>(graph_.node(graph_.index_of(layer)).group); }
+  size_t group_of(const std::string& layer) const { return to_size(graph_.node(graph_.index_of(layer)).group); }
   template <typename Work>
   void forward(size_t group, Device& device, Work work) {
     forward_[group] += seconds_of(device, work);
@@ -130,12 +131,12 @@ struct RandomBatch {
     double vocabulary = 0;
     for (const Layer& layer : model.layers)
       if (const auto* embedding = std::get_if<Embedding>(&layer.operation)) vocabulary = static_cast<double>(embedding->vocabulary);
-    pixels.resize(static_cast<size_t>(options.micro_batch * model.input.elements()));
+    pixels.resize(to_size(options.micro_batch * model.input.elements()));
     for (size_t i = 0; i < pixels.size(); ++i) {
       const double value = draw.uniform(i);
       pixels[i] = static_cast<float>(model.input_kind == InputKind::kTokens ? std::floor(value * vocabulary) : value - 0.5);
     }
-    ids.resize(static_cast<size_t>(options.micro_batch));
+    ids.resize(to_size(options.micro_batch));
     std::iota(ids.begin(), ids.end(), 0);
 
     const Operation& loss = graph.node(graph.loss()).layer.operation;
@@ -163,9 +164,9 @@ double median(std::vector<double> values) {
 // Bytes of one micro-batch that later groups take of what exists behind each group, the network's input included.
 std::vector<double> crossing_bytes_of(const Graph& graph, double bytes_per_element) {
   const auto groups = static_cast<int64_t>(graph.groups().size());
-  std::vector<int64_t> elements(static_cast<size_t>(groups), 0);
+  std::vector<int64_t> elements(to_size(groups), 0);
   const auto alive = [&](const Shape& shape, int64_t made, int64_t last_taken) {
-    for (int64_t group = made; group < last_taken; ++group) elements[static_cast<size_t>(group)] += shape.elements();
+    for (int64_t group = made; group < last_taken; ++group) item(elements, group) += shape.elements();
   };
   int64_t input_taken = 0;
   for (const Node& node : graph.nodes()) {
@@ -239,9 +240,9 @@ Profile measure_profile(const Graph& graph, Device& device, const MeasureOptions
     if (node.trained)
       for (const ParameterSpec& parameter : node.parameters)
         if (parameter.trained)
-          profile.nodes[static_cast<size_t>(node.group)].parameter_bytes += static_cast<double>(parameter.elements()) * bytes_per_element;
+          item(profile.nodes, node.group).parameter_bytes += static_cast<double>(parameter.elements()) * bytes_per_element;
   for (const Value& value : segment.program().values) {
-    const size_t group = value.node == kNetworkInput ? 0 : static_cast<size_t>(graph.node(value.node).group);
+    const size_t group = value.node == kNetworkInput ? 0 : to_size(graph.node(value.node).group);
     profile.nodes[group].activation_bytes += static_cast<double>(value.shape.elements() * options.micro_batch) * bytes_per_element;
   }
   return profile;

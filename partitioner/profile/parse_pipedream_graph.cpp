@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "partitioner/profile/linearise.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/profile/profile_text.h"
@@ -133,7 +134,7 @@ RawGraph read_lines(LineReader& lines) {
     const auto [place, fresh] = graph.index.try_emplace(node.name, static_cast<int64_t>(graph.nodes.size()));
     if (!fresh)
       fail(ErrorCode::kMalformed, "{}: node \"{}\" is given a second time, the first is on line {}", lines.where(), node.name,
-           graph.lines[static_cast<size_t>(place->second)]);
+           item(graph.lines, place->second));
     graph.nodes.push_back(std::move(node));
     graph.lines.push_back(lines.number_of_line());
   }
@@ -164,7 +165,7 @@ void resolve_edges(const LineReader& lines, RawGraph& graph) {
 // Sources that only read data.
 std::vector<bool> inputs_of(const RawGraph& graph) {
   std::vector<bool> source(graph.nodes.size(), true);
-  for (const ProfileEdge& edge : graph.edges) source[static_cast<size_t>(edge.to)] = false;
+  for (const ProfileEdge& edge : graph.edges) item(source, edge.to) = false;
   for (size_t i = 0; i < source.size(); ++i) source[i] = source[i] && graph.nodes[i].description.starts_with("Input");
   return source;
 }
@@ -172,22 +173,22 @@ std::vector<bool> inputs_of(const RawGraph& graph) {
 void refuse_cycle(const LineReader& lines, const RawGraph& graph, const std::vector<int64_t>& order) {
   if (order.size() == graph.nodes.size()) return;
   std::vector<bool> placed(graph.nodes.size(), false);
-  for (const int64_t node : order) placed[static_cast<size_t>(node)] = true;
+  for (const int64_t node : order) item(placed, node) = true;
   // Every node left waits for another one that is left; following that leads round.
   std::vector<int64_t> waits_for(graph.nodes.size(), -1);
   for (const ProfileEdge& edge : graph.edges)
-    if (!placed[static_cast<size_t>(edge.from)]) waits_for[static_cast<size_t>(edge.to)] = edge.from;
+    if (!item(placed, edge.from)) item(waits_for, edge.to) = edge.from;
   auto at = static_cast<int64_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
   std::vector<bool> visited(graph.nodes.size(), false);
-  while (!visited[static_cast<size_t>(at)]) {
-    visited[static_cast<size_t>(at)] = true;
-    at = waits_for[static_cast<size_t>(at)];
+  while (!item(visited, at)) {
+    item(visited, at) = true;
+    at = item(waits_for, at);
   }
   std::vector<std::string> names;
   const int64_t start = at;
   do {
-    names.push_back(graph.nodes[static_cast<size_t>(at)].name);
-    at = waits_for[static_cast<size_t>(at)];
+    names.push_back(item(graph.nodes, at).name);
+    at = item(waits_for, at);
   } while (at != start);
   std::reverse(names.begin(), names.end());
   std::rotate(names.begin(), std::min_element(names.begin(), names.end(), natural_less), names.end());
@@ -198,8 +199,8 @@ void refuse_cycle(const LineReader& lines, const RawGraph& graph, const std::vec
     names.emplace_back("...");
   }
   names.push_back(names.front());
-  fail(ErrorCode::kMalformed, "{}: {} nodes depend on each other in a cycle: {}", lines.where(graph.lines[static_cast<size_t>(start)]),
-       length, fmt::join(names, " -> "));
+  fail(ErrorCode::kMalformed, "{}: {} nodes depend on each other in a cycle: {}", lines.where(item(graph.lines, start)), length,
+       fmt::join(names, " -> "));
 }
 
 void refuse_parts(const LineReader& lines, const RawGraph& graph, const std::vector<bool>& inputs) {
@@ -211,8 +212,8 @@ void refuse_parts(const LineReader& lines, const RawGraph& graph, const std::vec
   };
   std::vector<bool> has_edge(graph.nodes.size(), false);
   for (const ProfileEdge& edge : graph.edges) {
-    const auto from = static_cast<size_t>(edge.from);
-    const auto to = static_cast<size_t>(edge.to);
+    const auto from = to_size(edge.from);
+    const auto to = to_size(edge.to);
     has_edge[from] = has_edge[to] = true;
     above[top(from)] = top(to);
   }
@@ -230,12 +231,12 @@ void refuse_parts(const LineReader& lines, const RawGraph& graph, const std::vec
 // Sinks called __getitem__, until there are no more of them.
 std::vector<bool> unused_of(const RawGraph& graph, const std::vector<int64_t>& order) {
   std::vector<std::vector<int64_t>> takers(graph.nodes.size());
-  for (const ProfileEdge& edge : graph.edges) takers[static_cast<size_t>(edge.from)].push_back(edge.to);
+  for (const ProfileEdge& edge : graph.edges) item(takers, edge.from).push_back(edge.to);
   std::vector<bool> unused(graph.nodes.size(), false);
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
-    const auto i = static_cast<size_t>(*node);
+    const auto i = to_size(*node);
     unused[i] = graph.nodes[i].description.starts_with("__getitem__") &&
-                std::all_of(takers[i].begin(), takers[i].end(), [&](int64_t taker) { return unused[static_cast<size_t>(taker)]; });
+                std::all_of(takers[i].begin(), takers[i].end(), [&](int64_t taker) { return item(unused, taker); });
   }
   return unused;
 }
@@ -259,7 +260,7 @@ Profile parse_pipedream_graph(std::string_view text, std::string_view origin) {
   std::vector<ProfileNode> kept;
   std::vector<int64_t> place(graph.nodes.size(), -1);
   for (const int64_t node : order) {
-    const auto i = static_cast<size_t>(node);
+    const auto i = to_size(node);
     if (inputs[i]) {
       profile.inputs.push_back(graph.nodes[i].name);
       profile.input_seconds += graph.nodes[i].seconds();
@@ -273,17 +274,16 @@ Profile parse_pipedream_graph(std::string_view text, std::string_view origin) {
   if (kept.empty()) fail(ErrorCode::kMalformed, "{}: all nodes are inputs or unused results, so there is nothing to plan", origin);
   std::vector<ProfileEdge> edges;
   for (const ProfileEdge& edge : graph.edges) {
-    const ProfileEdge moved{place[static_cast<size_t>(edge.from)], place[static_cast<size_t>(edge.to)]};
+    const ProfileEdge moved{item(place, edge.from), item(place, edge.to)};
     if (moved.from >= 0 && moved.to >= 0) edges.push_back(moved);
   }
   const std::vector<int64_t> final_order = topological_order(kept, edges);
   std::vector<int64_t> final_place(kept.size());
   for (const int64_t node : final_order) {
-    final_place[static_cast<size_t>(node)] = profile.size();
-    profile.nodes.push_back(std::move(kept[static_cast<size_t>(node)]));
+    item(final_place, node) = profile.size();
+    profile.nodes.push_back(std::move(item(kept, node)));
   }
-  for (const ProfileEdge& edge : edges)
-    profile.edges.push_back({final_place[static_cast<size_t>(edge.from)], final_place[static_cast<size_t>(edge.to)]});
+  for (const ProfileEdge& edge : edges) profile.edges.push_back({item(final_place, edge.from), item(final_place, edge.to)});
   std::sort(profile.edges.begin(), profile.edges.end(),
             [](const ProfileEdge& a, const ProfileEdge& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
   return profile;

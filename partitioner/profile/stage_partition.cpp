@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "partitioner/profile/linearise.h"
 #include "partitioner/profile/replication.h"
 #include "partitioner/profile/stage_search.h"
@@ -45,7 +46,7 @@ bool differ(const std::vector<double>& values) {
 void check(const StageTask& task) {
   if (task.devices < 1 || task.devices > kMostStageDevices)
     fail(ErrorCode::kUsage, "{} devices, expected 1 to {}", task.devices, kMostStageDevices);
-  const auto devices = static_cast<size_t>(task.devices);
+  const auto devices = to_size(task.devices);
   check_values(task.link_gbps, "the bandwidth in Gb/s of link", kLeastLinkGbps, kMostLinkGbps);
   if (task.link_gbps.empty() || (task.link_gbps.size() != 1 && task.link_gbps.size() + 1 != devices))
     fail(ErrorCode::kUsage, "{} link bandwidths for {} devices, expected 1 or {}", task.link_gbps.size(), devices, devices - 1);
@@ -63,28 +64,28 @@ Stage described(const Profile& profile, const StageTask& task, const CutSpace& c
                 int64_t remaining, int64_t used) {
   Stage stage;
   stage.nodes = cuts.nodes_between(cut.begin, cut.end);
-  stage.first = profile.nodes[static_cast<size_t>(stage.nodes.front())].name;
-  stage.last = profile.nodes[static_cast<size_t>(stage.nodes.back())].name;
+  stage.first = item(profile.nodes, stage.nodes.front()).name;
+  stage.last = item(profile.nodes, stage.nodes.back()).name;
   stage.device = cut.device >= 0 ? cut.device : used - remaining;
   stage.replicas = cut.replicas;
   long double seconds = 0;
   for (const int64_t n : stage.nodes) {
-    const ProfileNode& node = profile.nodes[static_cast<size_t>(n)];
+    const ProfileNode& node = item(profile.nodes, n);
     seconds += node.seconds();
     stage.parameter_bytes += node.parameter_bytes;
     stage.activation_bytes += node.activation_bytes;
   }
   const auto bytes_per_second = [&](int64_t link) {
-    return (task.link_gbps.size() == 1 ? task.link_gbps[0] : task.link_gbps[static_cast<size_t>(link)]) * 1e9 / 8;
+    return (task.link_gbps.size() == 1 ? task.link_gbps[0] : item(task.link_gbps, link)) * 1e9 / 8;
   };
-  const double speed = task.speeds.empty() ? 1 : task.speeds[static_cast<size_t>(stage.device)];
+  const double speed = task.speeds.empty() ? 1 : item(task.speeds, stage.device);
   stage.compute_seconds = static_cast<double>(seconds) / speed / static_cast<double>(stage.replicas);
   if (cut.begin > 0) {
-    stage.in_bytes = cuts.crossing_bytes[static_cast<size_t>(cut.begin)];
+    stage.in_bytes = item(cuts.crossing_bytes, cut.begin);
     stage.in_seconds = 2 * stage.in_bytes / bytes_per_second(stage.device - 1);
   }
   if (cut.end < cuts.last()) {
-    stage.out_bytes = cuts.crossing_bytes[static_cast<size_t>(cut.end)];
+    stage.out_bytes = item(cuts.crossing_bytes, cut.end);
     stage.out_seconds = 2 * stage.out_bytes / bytes_per_second(stage.device + stage.replicas - 1);
   }
   stage.synchronise_seconds = synchronise_seconds(stage.parameter_bytes, stage.replicas, bytes_per_second(0));  // links are equal then
@@ -163,8 +164,8 @@ Reason why_not(const Profile& profile, const StageTask& task, const CutSpace& cu
       reason.device = best->devices - remaining;
       reason.missing = memory - task.memory_bytes;
       reason.smallest_count = smallest();
-      const std::string& first = profile.nodes[static_cast<size_t>(nodes.front())].name;
-      const std::string& last = profile.nodes[static_cast<size_t>(nodes.back())].name;
+      const std::string& first = item(profile.nodes, nodes.front()).name;
+      const std::string& last = item(profile.nodes, nodes.back()).name;
       reason.text = fmt::format(
           "device {} would need {} for {} ({} micro-batch{} in flight), {} more than it has; no other cut{} for {}{} devices "
           "needs less on its fullest device{}",
@@ -197,7 +198,7 @@ CutSpace cuts_for(const Profile& profile, const StageTask& task) {
 CutSpace without_thick_cuts(const CutSpace& cuts, const StageTask& task, double known) {
   if (task.objective == StageObjective::kCompute) return cuts;
   const double bytes_per_second = *std::max_element(task.link_gbps.begin(), task.link_gbps.end()) * 1e9 / 8;
-  std::vector<bool> kept(static_cast<size_t>(cuts.size()));
+  std::vector<bool> kept(to_size(cuts.size()));
   for (size_t cut = 0; cut < kept.size(); ++cut) kept[cut] = 2 * cuts.crossing_bytes[cut] / bytes_per_second <= known * (1 + 1e-9);
   kept.front() = kept.back() = true;
   return cuts.only(kept);
@@ -248,8 +249,8 @@ StagePartition partition_stages(const Profile& profile, const StageTask& task) {
   if (!asked.exactly && !asked.replicate && !picks) {
     // More devices than nodes cannot all work.
     asked.devices = std::min(asked.devices, profile.size());
-    if (!asked.speeds.empty()) asked.speeds.resize(static_cast<size_t>(asked.devices));
-    if (asked.link_gbps.size() > 1) asked.link_gbps.resize(static_cast<size_t>(std::max<int64_t>(1, asked.devices - 1)));
+    if (!asked.speeds.empty()) asked.speeds.resize(to_size(asked.devices));
+    if (asked.link_gbps.size() > 1) asked.link_gbps.resize(to_size(std::max<int64_t>(1, asked.devices - 1)));
   }
   double known = std::numeric_limits<double>::infinity();
   if (cuts.kind == CutKind::kAntichains) {

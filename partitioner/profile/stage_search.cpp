@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "partitioner/profile/replication.h"
 
 namespace millrace {
@@ -51,9 +52,9 @@ StageSearch::StageSearch(const CutSpace& cuts, const StageTask& task, bool picks
 }
 
 double StageSearch::stage_seconds(const StageCut& stage, int64_t remaining, int64_t used) const {
-  const auto begin = static_cast<size_t>(stage.begin);
-  const auto end = static_cast<size_t>(stage.end);
-  const auto device = static_cast<size_t>(stage.device >= 0 ? stage.device : used - remaining);
+  const auto begin = to_size(stage.begin);
+  const auto end = to_size(stage.end);
+  const auto device = to_size(stage.device >= 0 ? stage.device : used - remaining);
   const double speed = task_.speeds.empty() ? 1 : task_.speeds[device];
   double compute = (cuts_.seconds[end] - cuts_.seconds[begin]) / speed;
   if (stage.replicas > 1)
@@ -69,39 +70,39 @@ double StageSearch::stage_seconds(const StageCut& stage, int64_t remaining, int6
 
 double StageSearch::stage_memory(const StageCut& stage, int64_t remaining) const {
   const Copies copies = copies_of(task_.memory_rule, micro_batches_in_flight(remaining, stage.replicas));
-  const auto begin = static_cast<size_t>(stage.begin);
-  const auto end = static_cast<size_t>(stage.end);
+  const auto begin = to_size(stage.begin);
+  const auto end = to_size(stage.end);
   return copies.parameters * (cuts_.parameter_bytes[end] - cuts_.parameter_bytes[begin]) +
          copies.activations * (cuts_.activation_bytes[end] - cuts_.activation_bytes[begin]);
 }
 
 void StageSearch::start(Tables& tables) const {
-  tables.best.assign(1, std::vector<double>(static_cast<size_t>(cuts_.size()), kInfinity));
+  tables.best.assign(1, std::vector<double>(to_size(cuts_.size()), kInfinity));
   tables.best[0].back() = 0;
   tables.choices.assign(1, {});
 }
 
 void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t used) const {
   const auto remaining = static_cast<int64_t>(tables.best.size());
-  std::vector<double> row(static_cast<size_t>(cuts_.size()), kInfinity);
+  std::vector<double> row(to_size(cuts_.size()), kInfinity);
   std::vector<Choice> choices(row.size());
   const bool time_alone = aim == Aim::kSeconds;
   const bool memory_alone = aim == Aim::kMemoryAlone;
   const std::vector<double>& amount = memory_alone ? memory_key_ : cuts_.seconds;
-  const double speed = memory_alone || task_.speeds.empty() ? 1 : task_.speeds[static_cast<size_t>(used - remaining)];
+  const double speed = memory_alone || task_.speeds.empty() ? 1 : item(task_.speeds, used - remaining);
   // On the first device, nothing may be left before.
   const int64_t begins = remaining == used ? 1 : cuts_.last();
   for (int64_t begin = 0; begin < begins; ++begin) {
     double best = kInfinity;
     Choice choice;
     for (int64_t replicas = 1; replicas <= std::min(remaining, most_replicas_); ++replicas) {
-      const std::vector<double>& rest = tables.best[static_cast<size_t>(remaining - replicas)];
+      const std::vector<double>& rest = item(tables.best, remaining - replicas);
       const double rate = memory_alone ? 1 : speed * static_cast<double>(replicas);
       // On the last devices, only everything that is left will do.
       for (int64_t end = remaining == replicas ? cuts_.last() : begin + 1; end <= cuts_.last(); ++end) {
-        const double least = (amount[static_cast<size_t>(end)] - amount[static_cast<size_t>(begin)]) / rate;
+        const double least = (fast_item(amount, end) - fast_item(amount, begin)) / rate;
         if (memory_alone ? least > limits.memory || least >= best : least > limits.seconds || (time_alone && least >= best)) break;
-        const double behind = rest[static_cast<size_t>(end)];
+        const double behind = fast_item(rest, end);
         if (behind >= best || !cuts_.precedes(begin, end)) continue;
         const StageCut stage{begin, end, replicas};
         const double memory = memory_alone || limits.memory < kInfinity || aim == Aim::kMemory ? stage_memory(stage, remaining) : 0;
@@ -115,8 +116,8 @@ void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t
           if (aim == Aim::kSeconds) value = std::max(seconds, behind);
           if (aim == Aim::kMemory) value = std::max(memory, behind);
           if (aim == Aim::kTraffic) {
-            const double parameters = cuts_.parameter_bytes[static_cast<size_t>(end)] - cuts_.parameter_bytes[static_cast<size_t>(begin)];
-            const double crossing = begin == 0 ? 0 : cuts_.crossing_bytes[static_cast<size_t>(begin)];
+            const double parameters = fast_item(cuts_.parameter_bytes, end) - fast_item(cuts_.parameter_bytes, begin);
+            const double crossing = begin == 0 ? 0 : fast_item(cuts_.crossing_bytes, begin);
             value = 2 * crossing + 2 * static_cast<double>(replicas - 1) * parameters + behind;
           }
         }
@@ -125,8 +126,8 @@ void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t
         choice = {static_cast<int32_t>(end), static_cast<int32_t>(replicas)};
       }
     }
-    row[static_cast<size_t>(begin)] = best;
-    choices[static_cast<size_t>(begin)] = choice;
+    item(row, begin) = best;
+    item(choices, begin) = choice;
   }
   tables.best.push_back(std::move(row));
   tables.choices.push_back(std::move(choices));
@@ -144,7 +145,7 @@ StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* ke
     while (static_cast<int64_t>(tables.best.size()) <= used) add_row(tables, aim, limits, used);
     bool better = false;
     for (int64_t count = one_table ? fewest : used; count <= used; ++count) {
-      const double value = tables.best[static_cast<size_t>(count)][0];
+      const double value = item(tables.best, count)[0];
       if (value >= found.value) continue;
       found = {value, count, used};
       better = true;
@@ -157,26 +158,26 @@ StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* ke
 StageSearch::Found StageSearch::search_picking(Aim aim, const Limits& limits, Tables* keep) const {
   Found found;
   const int64_t devices = task_.devices;
-  const std::vector<double> none(static_cast<size_t>(cuts_.size()), kInfinity);
-  std::vector<std::vector<double>> fewer(static_cast<size_t>(devices + 1), none);  // by the next device, of one device less
+  const std::vector<double> none(to_size(cuts_.size()), kInfinity);
+  std::vector<std::vector<double>> fewer(to_size(devices + 1), none);  // by the next device, of one device less
   for (std::vector<double>& row : fewer) row.back() = 0;
   const int64_t most = std::min(devices, cuts_.last());
   if (keep != nullptr) keep->choices.assign(picked(most + 1, 0), {});
   for (int64_t remaining = 1; remaining <= most; ++remaining) {
-    std::vector<std::vector<double>> rows(static_cast<size_t>(devices + 1), none);
+    std::vector<std::vector<double>> rows(to_size(devices + 1), none);
     for (int64_t next = devices - remaining; next >= 0; --next) {
       Tables step;
-      step.best.resize(static_cast<size_t>(remaining));
-      step.best.back() = fewer[static_cast<size_t>(next + 1)];
+      step.best.resize(to_size(remaining));
+      step.best.back() = item(fewer, next + 1);
       add_row(step, aim, limits, next + remaining);
       std::vector<double>& row = step.best.back();
-      const std::vector<double>& without = rows[static_cast<size_t>(next + 1)];
+      const std::vector<double>& without = item(rows, next + 1);
       for (size_t begin = 0; begin < row.size(); ++begin) {
         if (without[begin] >= row[begin]) continue;
         row[begin] = without[begin];
         step.choices.back()[begin] = {kPassedOver, 0};
       }
-      rows[static_cast<size_t>(next)] = std::move(row);
+      item(rows, next) = std::move(row);
       if (keep != nullptr) keep->choices[picked(remaining, next)] = std::move(step.choices.back());
     }
     if (rows[0][0] < found.value) found = {rows[0][0], remaining, devices};
@@ -191,7 +192,7 @@ StageAnswer StageSearch::read_picked(const Tables& tables, const Found& found) c
   int64_t begin = 0;
   int64_t remaining = found.used;
   for (int64_t next = 0; remaining > 0; ++next) {
-    const Choice& choice = tables.choices[picked(remaining, next)][static_cast<size_t>(begin)];
+    const Choice& choice = item(tables.choices[picked(remaining, next)], begin);
     if (choice.end == kPassedOver) continue;
     MILLRACE_CHECK(choice.end > begin, "no stage was chosen behind cut {} with {} devices left", begin, remaining);
     const StageCut stage{begin, choice.end, choice.replicas, next};
@@ -209,7 +210,7 @@ StageAnswer StageSearch::read(const Tables& tables, const Found& found) const {
   answer.devices = found.used;
   int64_t begin = 0;
   for (int64_t remaining = found.used; remaining > 0;) {
-    const Choice& choice = tables.choices[static_cast<size_t>(remaining)][static_cast<size_t>(begin)];
+    const Choice& choice = item(item(tables.choices, remaining), begin);
     MILLRACE_CHECK(choice.end > begin, "no stage was chosen behind cut {} with {} devices left", begin, remaining);
     const StageCut stage{begin, choice.end, choice.replicas};
     answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, found.table));

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/index.h"
 #include "partitioner/profile/cut_space.h"
 #include "partitioner/profile/stage_partition.h"
 
@@ -78,7 +79,7 @@ class StageSearch {
   // The same where some of the devices may be passed over: `keep` then has the choices of (devices left to use, the next of all).
   Found search_picking(Aim aim, const Limits& limits, Tables* keep) const;
   StageAnswer read_picked(const Tables& tables, const Found& found) const;
-  size_t picked(int64_t remaining, int64_t next) const { return static_cast<size_t>(remaining * (task_.devices + 1) + next); }
+  size_t picked(int64_t remaining, int64_t next) const { return to_size(remaining * (task_.devices + 1) + next); }
   double slack() const;
 
   const CutSpace& cuts_;

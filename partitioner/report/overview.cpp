@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "core/drawing/ring.h"
 #include "core/plan/rings_side_by_side.h"
@@ -34,7 +35,7 @@ std::string origin_with(const Plan& plan, std::string_view word, std::string_vie
 
 std::string slowest_text(const PlanView& view) {
   const Bottleneck& slowest = view.summary.bottleneck;
-  const auto index = static_cast<size_t>(std::max<int64_t>(0, slowest.index));
+  const auto index = to_size(std::max<int64_t>(0, slowest.index));
   if (slowest.kind == "link" && index < view.summary.links.size())
     return fmt::format("link {} \xE2\x86\x92 {}", view.summary.links[index].from, view.summary.links[index].to);
   if (const SeatFigures* const card = card_of(view.summary, slowest.index)) return "card " + card->name;
@@ -89,7 +90,7 @@ std::string sentence(std::string_view text) {
 
 std::string headline(const PlanView& view) {
   const Bottleneck& slowest = view.summary.bottleneck;
-  const auto index = static_cast<size_t>(std::max<int64_t>(0, slowest.index));
+  const auto index = to_size(std::max<int64_t>(0, slowest.index));
   if (slowest.kind == "link" && index < view.summary.links.size()) return fmt::format("A link sets the pace: {}.", link_pace(view, index));
   if (index >= view.summary.devices.size()) return "What sets the pace is not known.";
   if (const SeatFigures* const card = card_of(view.summary, slowest.index))
@@ -200,13 +201,13 @@ Table places_of_cards(const PlanView& view) {
     row.cells.push_back({.text = duration(card.seconds_per_image)});
     row.cells.resize(table.columns.size());
     for (const int64_t place : card.places) {
-      Cell& cell = row.cells[2 + static_cast<size_t>(place)];
-      for (const SegmentPart& part : view.summary.devices[static_cast<size_t>(place)].segment)
+      Cell& cell = row.cells[2 + to_size(place)];
+      for (const SegmentPart& part : item(view.summary.devices, place).segment)
         cell.text +=
             fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", part.layer, part.products.empty() ? "" : " (" + part.products + ")");
       if (cell.text.empty()) cell.text = "nothing to do";
-      cell.tooltip = fmt::format("{}: {} per {}", view.device_text(static_cast<size_t>(place)),
-                                 duration(view.summary.devices[static_cast<size_t>(place)].seconds_per_image), view.sample());
+      cell.tooltip = fmt::format("{}: {} per {}", view.device_text(to_size(place)),
+                                 duration(item(view.summary.devices, place).seconds_per_image), view.sample());
     }
     table.rows.push_back(std::move(row));
   }

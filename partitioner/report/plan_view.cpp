@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -72,10 +73,10 @@ void PlanView::find_times() {
 void PlanView::find_memory() {
   const size_t count = summary.devices.size();
   std::vector<double> activations(count), homed(count), away(count);
-  for (const Shard& shard : plan.shards) activations[static_cast<size_t>(shard.device)] += static_cast<double>(shard.act_ram_bits);
+  for (const Shard& shard : plan.shards) item(activations, shard.device) += static_cast<double>(shard.act_ram_bits);
   for (const HomeFigures& home : summary.homes) {
-    homed[static_cast<size_t>(home.home)] += positive(home.bits);
-    away[static_cast<size_t>(home.user)] += positive(home.bits);
+    item(homed, home.home) += positive(home.bits);
+    item(away, home.user) += positive(home.bits);
   }
   for (size_t d = 0; d < count; ++d) {
     const DeviceFigures& device = summary.devices[d];
@@ -131,8 +132,8 @@ void PlanView::find_packed_memory() {
   std::map<std::pair<std::string, int64_t>, Packed> shards;
   for (const Shard& shard : plan.shards) {
     const Packed packed = packed_of(shard);
-    bits[static_cast<size_t>(shard.device)] += positive(packed.fixed);
-    if (packed.known) known[static_cast<size_t>(shard.device)] = 1;
+    item(bits, shard.device) += positive(packed.fixed);
+    if (packed.known) item(known, shard.device) = 1;
     complete = complete && (!packed.known || packed.parameters_known);
     shards[{shard.layer, shard.device}] = packed;
   }
@@ -142,7 +143,7 @@ void PlanView::find_packed_memory() {
     const int64_t node = graph.find(home.layer);
     if (found == shards.end() || node < 0 || graph.node(node).parameters.empty()) continue;
     if (graph.node(node).parameters.front().tensor != home.tensor || found->second.elements <= 0) continue;
-    bits[static_cast<size_t>(home.home)] +=
+    item(bits, home.home) +=
         positive(found->second.parameters) * static_cast<double>(home.count) / static_cast<double>(found->second.elements);
   }
   for (size_t d = 0; d < summary.devices.size(); ++d)

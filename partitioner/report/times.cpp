@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "partitioner/report/sections.h"
 
@@ -49,7 +50,7 @@ Figure busy_and_idle_cards(const PlanView& view) {
     double phases[3] = {0, 0, 0}, idle = 1;
     for (const int64_t place : card.places)
       for (size_t phase = 0; phase < view.phases(); ++phase) {
-        const double share = view.time(static_cast<size_t>(place)).phases[phase];
+        const double share = view.time(to_size(place)).phases[phase];
         phases[phase] += share;
         idle -= share;
       }

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/index.h"
 #include "core/drawing/arcs.h"
 #include "core/drawing/quantity.h"
 #include "core/plan/flow_load.h"
@@ -38,8 +39,7 @@ std::vector<LinkParts> parts_of_links(const PlanView& view) {
     const auto stream = std::find(kStreams.begin(), kStreams.end(), flow.stream);
     if (stream == kStreams.end() || flow.link < 0 || flow.link >= static_cast<int64_t>(links.size())) continue;
     const double bits = bits_per_sample(flow, view.plan);
-    links[static_cast<size_t>(flow.link)]
-        .bits[flow.direction == Direction::kForward ? 0 : 1][static_cast<size_t>(stream - kStreams.begin())] += bits;
+    item(item(links, flow.link).bits[flow.direction == Direction::kForward ? 0 : 1], stream - kStreams.begin()) += bits;
   }
   return links;
 }

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 
+#include "core/base/index.h"
 #include "core/graph/zoo.h"
 #include "partitioner/choice/planner.h"
 #include "partitioner/planning/roomy_memory.h"
@@ -148,7 +149,7 @@ class NetworkStudy {
 
   void sweep() {
     const RoomyMemory roomy(*boards_.bits_16);
-    std::vector<SweepPoint> points(static_cast<size_t>(kMany - kFewest + 1));
+    std::vector<SweepPoint> points(to_size(kMany - kFewest + 1));
     for_each_in_parallel(points.size(), default_threads(), [&](size_t i) {
       PlanTask task = free_task(roomy, kFewest + static_cast<int64_t>(i));
       task.options.balance = Balance::kAlways;
@@ -156,7 +157,7 @@ class NetworkStudy {
       points[i] = {outcome.summary.idle_fraction, fullest(outcome.summary, RoomyMemory::kTimes, balanced_share),
                    full_bypass_bits(*outcome.plan, graph_)};
     });
-    const auto at = [&](int64_t boards) -> const SweepPoint& { return points[static_cast<size_t>(boards - kFewest)]; };
+    const auto at = [&](int64_t boards) -> const SweepPoint& { return item(points, boards - kFewest); };
     put("idle_5", 100 * at(5).idle);
     double most = 0;
     double most_over_30 = 0;
@@ -291,7 +292,7 @@ class NetworkStudy {
       for (const DeviceFigures& device : outcome.summary.devices) {
         if (device.off_chip_parameters) continue;
         const double real = device.bram_capacity_bits / RoomyMemory::kTimes;
-        const double more = run.act_ram_bits[static_cast<size_t>(device.index)];
+        const double more = item(run.act_ram_bits, device.index);
         balanced = std::max(balanced, RoomyMemory::kTimes * device.memory_fraction + more / real);
         at_home = std::max(at_home, RoomyMemory::kTimes * share_at_home(device) + more / real);
         most = std::max(most, more / real);
@@ -310,7 +311,7 @@ class NetworkStudy {
   // As the closed form: links that never bind, a memory that is never full.
   void simulate_idle() {
     const RoomyMemory roomy(*boards_.bits_16);
-    std::vector<double> idle(static_cast<size_t>(kMany - kFewest + 1));
+    std::vector<double> idle(to_size(kMany - kFewest + 1));
     for_each_in_parallel(idle.size(), default_threads(), [&](size_t i) {
       const Outcome outcome = make_plan(free_task(roomy, kFewest + static_cast<int64_t>(i)));
       idle[i] = 100 * boards_.simulate(*outcome.plan, graph_, kImagesOfIdle, false).figures.idle_fraction;

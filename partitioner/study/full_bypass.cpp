@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -16,11 +17,11 @@ double full_bypass_bits(const Plan& plan, const Graph& graph) {
     if (flow.stream != Stream::kPartial || flow.direction != Direction::kForward) continue;
     for (const Group& group : plan.groups)
       if (group.split == Split::kInputChannels && sum_name(group.layer) == flow.tensor)
-        bypassed[static_cast<size_t>(flow.link)].insert(graph.name_of(graph.node(graph.index_of(group.layer)).inputs.front()));
+        item(bypassed, flow.link).insert(graph.name_of(graph.node(graph.index_of(group.layer)).inputs.front()));
   }
   std::vector<double> bits(plan.links.size());
   for (const Flow& flow : plan.flows) {
-    const auto link = static_cast<size_t>(flow.link);
+    const auto link = to_size(flow.link);
     int64_t elements = flow.elements_per_sample;
     if (flow.stream != Stream::kPartial && bypassed[link].contains(flow.tensor))
       elements = graph.shape_of(tensor_of(graph, flow).node).elements();

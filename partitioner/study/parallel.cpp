@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 int default_threads() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8); }
@@ -33,7 +35,7 @@ void for_each_in_parallel(size_t turns, int threads, const std::function<void(si
     }
   };
   std::vector<std::thread> others;
-  const size_t count = std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), turns);
+  const size_t count = std::min<size_t>(to_size(std::max(threads, 1)), turns);
   for (size_t i = 1; i < count; ++i) others.emplace_back(work);
   work();
   for (std::thread& other : others) other.join();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "partitioner/choice/planner.h"
 
 namespace millrace {
@@ -153,7 +154,7 @@ PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& l
   PlanTask plan;
   plan.graph = task.graph;
   plan.cluster = uniform_cluster(task.device, devices, link);
-  plan.models.assign(static_cast<size_t>(devices), task.model);
+  plan.models.assign(to_size(devices), task.model);
   plan.options = task.options;
   plan.mini_batch_time = task.mini_batch_time;
   plan.waiting_words = task.waiting_words;

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -96,7 +97,7 @@ void StudyJournal::add(const std::string& key, std::string_view value) {
     const ssize_t count = ::write(file_, line.data() + written, line.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(ErrorCode::kIo, "{}: cannot append to it: {}", path_.string(), std::strerror(errno));
-    written += static_cast<size_t>(count);
+    written += to_size(count);
   }
   const auto now = std::chrono::steady_clock::now();
   if (now - synced_ < kBetweenSyncs) return;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "partitioner/study/parallel.h"
 #include "partitioner/study/study.h"
 #include "partitioner/study/study_record.h"
@@ -110,7 +111,7 @@ class Sweep {
 
   // The numbers between them, which only linear_up_to needs, as long as no smaller one is known to be over: a round of them.
   bool run_probes() {
-    const size_t most = kTurnsOfRound * static_cast<size_t>(work_.threads()) * static_cast<size_t>(work_.ranks());
+    const size_t most = kTurnsOfRound * to_size(work_.threads()) * to_size(work_.ranks());
     std::vector<Item> items;
     for (size_t t = 0; t < tasks_.size(); ++t)
       for (int64_t devices = smallest_[t]; devices < largest_[t] && devices < first_slowed_[t] && items.size() < most; ++devices) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "partitioner/hybrid/chain.h"
 
@@ -64,7 +65,7 @@ std::vector<int64_t> dealt_out(const std::vector<TopologyLayer>& layers, int64_t
   int64_t left = boards - std::accumulate(counts.begin(), counts.end(), int64_t{0});
   for (; left > 0; --left) {
     const auto most = std::max_element(remainders.begin(), remainders.end(), [](double a, double b) { return a < b - 1e-9; });
-    ++counts[static_cast<size_t>(most - remainders.begin())];
+    ++item(counts, most - remainders.begin());
     *most -= 1;
   }
   for (; left < 0; ++left) {  // layers too small for a board got one at others' cost
@@ -167,7 +168,7 @@ std::vector<TopologyLayer> topology_layers(const Graph& graph, const std::vector
       fail(ErrorCode::kUsage, "layer \"{}\" does not follow \"{}\" directly; name layers with weights in the model's order", name,
            layers.back().name);
     last_group = head.group;
-    const LayerGroup& group = graph.groups()[static_cast<size_t>(head.group)];
+    const LayerGroup& group = item(graph.groups(), head.group);
     layers.push_back({.name = name,
                       .input = static_cast<double>(head.work.input_elements),
                       .sum = static_cast<double>(sum_shape(head).elements()),

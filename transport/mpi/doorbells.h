@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
 #include "transport/streams/clock.h"
 
 namespace millrace {
@@ -28,7 +29,7 @@ class Doorbells {
   Doorbells(const Doorbells&) = delete;
   Doorbells& operator=(const Doorbells&) = delete;
 
-  bool reaches(int64_t rank) const { return bells_ != nullptr && place_of_[static_cast<size_t>(rank)] >= 0; }
+  bool reaches(int64_t rank) const { return bells_ != nullptr && item(place_of_, rank) >= 0; }
   // It can be reached.
   void ring(int64_t rank);
   // Ranks of this host outnumber the cores they may use.
