@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/index.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/device_schedule.h"
 
@@ -125,7 +126,8 @@ void find_rates(const Plan& plan, SimulationResult& result) {
   }
 }
 
-void find_idle(SimulationResult& result) {
+// The ring's by card, as the plan counts it: a card computes for one of its places at a time.
+void find_idle(const Plan& plan, SimulationResult& result) {
   std::vector<double> weights(result.devices.size());
   for (const SimulatedStage& stage : result.stages) {
     const double engines = stage.shard < 0 ? 1 : static_cast<double>(stage.multipliers);
@@ -149,8 +151,11 @@ void find_idle(SimulationResult& result) {
                             &device.idle_fraction})
         *share /= weight;
     }
-    result.idle_fraction += device.idle_fraction / static_cast<double>(result.devices.size());
   }
+  const std::vector<int64_t> seats = seats_of(plan.cluster);
+  std::vector<double> busy(to_size(*std::ranges::max_element(seats) + 1));
+  for (const SimulatedDevice& device : result.devices) item(busy, item(seats, device.index)) += 1 - device.idle_fraction;
+  for (const double share : busy) result.idle_fraction += std::max(0.0, 1 - share) / static_cast<double>(busy.size());
 }
 
 // What a whole mini-batch moves, per image: samples as they are, and the passes that belong to it.
@@ -229,7 +234,7 @@ SimulationResult combine(const Plan& plan, const Graph&, std::vector<SimulationR
   std::sort(all.flows.begin(), all.flows.end(), [](const auto& a, const auto& b) { return a.flow < b.flow; });
   std::sort(all.trace.begin(), all.trace.end());
   find_rates(plan, all);
-  find_idle(all);
+  find_idle(plan, all);
   find_link_loads(plan, all);
   return all;
 }

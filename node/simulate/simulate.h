@@ -150,7 +150,7 @@ struct TraceSpan {
 struct SimulationResult {
   int64_t samples = 0;
   double images_per_second = 0;  // slope over the second half
-  double idle_fraction = 0;
+  double idle_fraction = 0;      // of the engines' time, on average over the cards (plan/seats.h)
   std::vector<SimulatedDevice> devices;
   std::vector<SimulatedLink> links;
   std::vector<SimulatedFlow> flows;

@@ -8,6 +8,7 @@
 #include "core/drawing/chart.h"
 #include "core/drawing/page.h"
 #include "core/drawing/quantity.h"
+#include "core/plan/seats.h"
 #include "node/simulate/schedule_figure.h"
 
 namespace millrace {
@@ -63,7 +64,7 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
                      .origin = "modelled"});
   tiles.push_back({.name = "Engines idle",
                    .value = percent(result.idle_fraction),
-                   .note = "of their time, on average over the devices",
+                   .note = fmt::format("of their time, on average over the {}", folds(plan.cluster) ? "cards" : "devices"),
                    .origin = kSimulated});
   tiles.push_back({.name = "In flight",
                    .value = fmt::format("{}", result.in_flight_samples),

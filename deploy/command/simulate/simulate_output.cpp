@@ -7,6 +7,7 @@
 
 #include "core/base/index.h"
 #include "core/drawing/quantity.h"
+#include "core/plan/seats.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "deploy/command/simulate/scenario_flags.h"
@@ -155,7 +156,8 @@ std::string simulation_table(const SimulationView& view) {
          fmt::format("{}, mini-batch {}, micro-batch {}{}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
                      plan.micro_batch, plan.time_chunks > 1 ? fmt::format(" in {} chunks of time", plan.time_chunks) : "",
                      result.in_flight_samples));
-  line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
+  line("idle", fmt::format("{} of the engines' time, on average over the {}", percent(result.idle_fraction),
+                           folds(plan.cluster) ? "cards" : "devices"));
   if (const PaceSetter pace = pace_setter(plan, result, forecast_of(view)); !pace.who.empty())
     line("pace set by", fmt::format("{}, at work for {} of the time", pace.who, percent(pace.share)));
   if (!view.options.measured.empty()) line("devices", "take turns at the measured times of their actions, updates included");
