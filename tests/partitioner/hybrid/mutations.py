@@ -34,7 +34,7 @@ MUTATIONS = [
      "    for (size_t i = 0; i < capacities_.size(); ++i) sum_.amounts[i] += to.amounts[i] - from.amounts[i];\n",
      "    sum_.amounts[memory_] += to.amounts[memory_] - from.amounts[memory_];\n"),
     ("a period between two leads as far as the longer", "segment_load.cpp",
-     " || std::prev(longer)->second != longer->second) return std::nullopt;", ") return std::nullopt;"),
+     "    between.shorter = std::prev(longer)->second;", "    between.shorter = between.longer;"),
     ("of several ways a layer frees the room of its first", "stretch_load.cpp",
      "for (const Other* other : layer.others) most = std::max(most,",
      "for (const Other* other : layer.others) most = most > 0 ? most : std::max(most,"),
