@@ -328,7 +328,9 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
 // What waits in boards' own memories for its errors takes time of them that a search gave to weights, which the plan has lost by then: with
 // less of it given to them others may lose less.
 std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& chosen, std::string& standstill) {
-  const double searched = chosen.attempt->solution.period;
+  const double bound = chosen.plan.lower_bound_seconds_per_image;
+  // Not of a plan that was found for a longer period than its search's.
+  const double searched = chosen.attempt->solution.feasible ? chosen.attempt->solution.period : bound;
   std::optional<Candidate> best;
   const auto seconds = [&] { return (best ? *best : chosen).summary.seconds_per_image; };
   for (const double share : kWordsShares) {
@@ -347,7 +349,7 @@ std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& ch
     }
     if (!found) continue;
     attempt->solution = *found;
-    attempt->solution.lower_bound = chosen.attempt->solution.lower_bound;
+    attempt->solution.lower_bound = bound;
     std::optional<Candidate> candidate = fastest_of(task, attempt);
     if (!candidate || candidate->summary.seconds_per_image >= seconds()) continue;
     if (!add_mini_batch_time(task, *candidate, standstill)) continue;
