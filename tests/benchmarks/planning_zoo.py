@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every zoo model on 40 clusters: what the planner finds with FPDeep's accounting, beside what an earlier one found.
 
-    tests/benchmarks/planning_zoo.py --out now.csv [--accounting fpdeep|full] [--millrace build/release/bin/millrace] [--seconds 40] [--models vgg16,...]
+    tests/benchmarks/planning_zoo.py --out now.csv [--accounting fpdeep|full] [--millrace build/release/bin/millrace] [--seconds 40] [--models vgg16,...] [--clusters vc709x15,...]
     tests/benchmarks/planning_zoo.py --join before.csv now.csv --out joined.csv [--tolerance 1e-6]
     tests/benchmarks/planning_zoo.py --trace joined.csv --out tests/benchmarks/results/planning_zoo.csv
     tests/benchmarks/planning_zoo.py --kept tests/benchmarks/results/fpdeep_pace_kept.csv --out now.csv
@@ -74,7 +74,7 @@ def plan_all(flags):
         table = csv.writer(file)
         table.writerow(["model", "cluster", "feasible", "images_per_second", "gap", "reason"])
         for model in flags.models.split(",") if flags.models else models_of(flags.millrace):
-            for cluster in BOARDS if flags.accounting == "full" else CLUSTERS:
+            for cluster in flags.clusters.split(",") if flags.clusters else BOARDS if flags.accounting == "full" else CLUSTERS:
                 table.writerow([model, cluster, *planned(flags.millrace, model, cluster, flags.accounting, flags.seconds)])
                 file.flush()
 
@@ -189,6 +189,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--accounting", choices=["fpdeep", "full"], default="fpdeep")
     parser.add_argument("--models", help="of these alone, joined by commas")
+    parser.add_argument("--clusters", help="on these alone, likewise")
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--tolerance", type=float, default=1e-6)
     parser.add_argument("--join", nargs=2, metavar=("BEFORE", "NOW"))
