@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -36,8 +37,37 @@ std::string explanation(const EngineCase& one, const SynthesisResult& found) {
   return "";
 }
 
+// Sums of two to five maps, adder by adder.
+nlohmann::ordered_json map_adders(const std::string& folder) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const int64_t lanes : {1, 4, 16})
+    for (int64_t maps = 2; maps <= 5; ++maps)
+      for (const char* family : {"xc7", "xcup"}) {
+        int64_t luts = 0, flip_flops = 0;
+        double modelled = 0;
+        for (int64_t operand = 1; operand < maps; ++operand) {
+          const auto wider = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(operand - 1)));
+          const bool grows = operand + 1 < maps;  // by a bit at most: four operands are as wide as three
+          EngineCase one = adder_case(lanes, wider, !grows);
+          if (grows && std::bit_width(static_cast<uint64_t>(operand)) == std::bit_width(static_cast<uint64_t>(operand - 1)))
+            one.parameters += fmt::format(" -set OUT_BITS {}", kElementBits + wider);
+          const SynthesisResult found =
+              synthesized(one, family, fmt::format("{}/map_adder_{}_{}_{}_{}", folder, lanes, wider, grows, family));
+          if (!found.log.empty()) fail(ErrorCode::kUnavailable, "map_adder: {}", found.log);
+          luts += found.luts;
+          flip_flops += found.flip_flops;
+          modelled += map_adder_luts(lanes, wider);
+        }
+        fmt::print("sum of {} maps, {} lanes, {}: LUT {} modelled {}   FF {}\n", maps, lanes, family, luts, modelled, flip_flops);
+        rows.push_back(
+            {{"maps", maps}, {"lanes", lanes}, {"family", family}, {"lut", luts}, {"lut_modelled", modelled}, {"ff", flip_flops}});
+      }
+  return rows;
+}
+
 int measure(const std::string& folder, const std::string& out) {
   if (!yosys_is_here()) fail(ErrorCode::kUnavailable, "yosys is not installed; install it (Debian: yosys)");
+  const nlohmann::ordered_json adders = map_adders(folder);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   int64_t exact = 0, explained = 0, unexplained = 0;
   for (const Size& size : kSizes)
@@ -80,7 +110,8 @@ int measure(const std::string& folder, const std::string& out) {
             {"exact", exact},
             {"explained", explained},
             {"not_explained", unexplained},
-            {"syntheses", rows}};
+            {"syntheses", rows},
+            {"map_adders", adders}};
         if (!out.empty()) write_atomically(out, result.dump(1) + "\n");
       }
   fmt::print("{} exact, {} explained, {} not explained\n", exact, explained, unexplained);

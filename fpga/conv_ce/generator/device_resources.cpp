@@ -182,9 +182,8 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
   if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
 }
 
-// Forks, sums and what waits, of maps and joins. A beat's counters, and per bit a choice and a sum.
+// Forks, sums and what waits, of maps and joins.
 void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
-  constexpr double kCounters = 48, kAdderLogic = 2;
   const int64_t beat_bits = design.lanes * kElementBits;
   const auto wires = static_cast<double>(beat_bits);
   const auto room = [&](const std::string& layer, const std::string& module, int64_t beats, bool ultra) {
@@ -199,18 +198,17 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
     if (more > 0)
       uses.push_back({.layer = map.layer,
                       .module = "map_fork, map_adder",
-                      .luts = kCounters + more * (kCounters + kAdderLogic * wires),
-                      .flip_flops = kCounters * (1 + more)});
+                      .luts = kForkLuts + more * map_adder_luts(design.lanes, 0),
+                      .flip_flops = kForkFlipFlops + more * kAdderFlipFlops});
   }
   for (const JoinDesign& join : design.joins) {
     const auto adders = static_cast<double>(join.operands.size() - 1);
-    double sum_bits = adders * wires;
-    for (size_t operand = 1; operand + 1 < join.operands.size(); ++operand)
-      sum_bits += static_cast<double>(design.lanes * (join.bits_of_sum(operand) - kElementBits));
     ModuleUse use{.layer = join.layer,
                   .module = join.concatenates ? "map_adder, map_fork, channel_aligner" : "map_adder, map_fork",
-                  .luts = kCounters + adders * kCounters + kAdderLogic * sum_bits,
-                  .flip_flops = kCounters * (1 + adders)};
+                  .luts = kForkLuts,
+                  .flip_flops = kForkFlipFlops + adders * kAdderFlipFlops};
+    for (size_t operand = 1; operand < join.operands.size(); ++operand)
+      use.luts += map_adder_luts(design.lanes, join.bits_of_sum(operand - 1) - kElementBits);
     for (size_t operand = 0; operand < join.operands.size(); ++operand)
       if (needs_aligning(join, operand, design.lanes))  // there and back, a row of beats each and a turn of lanes
         use.luts += 2 * (lutram_luts(design.maps[join.operands[operand]].width, wires) + wires);

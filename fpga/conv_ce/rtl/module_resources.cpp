@@ -115,6 +115,12 @@ EngineResources running_norm_resources(int64_t lanes) { return {.dsp = 4 * lanes
 
 EngineResources dropout_resources() { return {.dsp = 2 * 4 + 1, .bram18 = 0}; }
 
+double map_adder_luts(int64_t lanes, int64_t wider_bits) {
+  // Counters; per bit of an element a choice of both operands, a sum and a choice of the limits.
+  constexpr double kCounters = 55, kBit = 3.5;
+  return kCounters + static_cast<double>(lanes) * (kBit * kElementBits + static_cast<double>(wider_bits));
+}
+
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory) {
   return {.dsp = 0, .bram18 = blocks(lanes * kElementBits, memory.row_banks + memory.address + 1, 1)};
 }

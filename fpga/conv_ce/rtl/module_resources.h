@@ -47,6 +47,9 @@ EngineResources smooth_activation_resources(int64_t lanes);
 EngineResources running_norm_resources(int64_t lanes);
 // Two products of 32 bits with constants, four slices each, and one scale for all lanes.
 EngineResources dropout_resources();
+// Of map_fork.sv, and of map_adder.sv whose sum so far is so many bits wider than an element; as Yosys makes them, but for a few.
+inline constexpr double kForkLuts = 60, kForkFlipFlops = 34, kAdderFlipFlops = 32;
+double map_adder_luts(int64_t lanes, int64_t wider_bits);
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory);
 
 }  // namespace millrace

@@ -113,6 +113,17 @@ inline EngineCase sorter_case(int64_t lanes, const SorterMemory& memory) {
                                     memory.address)};
 }
 
+// Of a sum of several maps: the sum so far has `wider_bits` more than an element; that which leaves has one more yet, or is complete.
+inline EngineCase adder_case(int64_t lanes, int64_t wider_bits, bool complete) {
+  const int64_t bits = kElementBits + wider_bits;
+  return {.top = "map_adder",
+          .engine = {.input_lanes = lanes},
+          .address_bits = 0,
+          .modelled = {},
+          .parameters = fmt::format("-set LANES {} -set A_END 8 -set B_END 8 -set A_BITS {} -set OUT_BITS {}", lanes, bits,
+                                    complete ? kElementBits : bits + 1)};
+}
+
 // Cells whose name begins with `prefix`.
 inline int64_t cells_of(const std::string& statistics, const std::string& prefix) {
   int64_t count = 0;

@@ -66,6 +66,13 @@ INSTANTIATE_TEST_SUITE_P(AfterSum, SynthesisLong,
                                          Part{pooling_case("pooling_unit", {17, 17, 2, 2, 1}, 7, false), "xc7"},
                                          Part{pooling_case("pooling_unit", {30, 30, 2, 2, 1}, 7, true), "xc7"}));
 
+// Large windows that overlap.
+INSTANTIATE_TEST_SUITE_P(Overlapping, SynthesisLong,
+                         testing::Values(Part{pooling_case("pooling_unit", {9, 2, 2, 2, 1}, 8, false), "xc7"},
+                                         Part{pooling_case("pooling_unit", {9, 4, 1, 1, 1}, 8, true), "xc7"},
+                                         Part{pooling_case("unpooling_unit", {9, 2, 2, 2, 1}, 8, false), "xc7"},
+                                         Part{pooling_case("unpooling_unit", {9, 4, 1, 1, 1}, 8, true), "xc7"}));
+
 // Kernels that FP and EB read at once are there once; depths are no powers of two.
 constexpr MemoryShape kKernels{.width = 18 * 16, .depth = 1100, .two_ports = true};
 constexpr MemoryShape kWaiting{.width = 144, .depth = 2600};
@@ -104,6 +111,16 @@ INSTANTIATE_TEST_SUITE_P(Outside, SynthesisLong, testing::Values(outside_case("x
 // A region's place in the table is a sum, and takes no slice.
 const std::string kRegions = "-set REGIONS 3 -set TABLE 168'h00110000220033000400005500660007000088";
 INSTANTIATE_TEST_SUITE_P(Regions, Synthesis, testing::Values(Part{memory_case("region_walker", {}, kRegions), "xc7", "3_regions"}));
+
+// Between maps there are neither slices nor blocks, but LUTs: here of the last of a sum of four maps.
+TEST(Synthesis, MapAddersTakeTheLutsThatAreModelled) {
+  if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
+  const SynthesisResult found = synthesized(adder_case(4, 2, true), "xc7", testing::TempDir() + "synthesis_adder");
+  ASSERT_TRUE(found.log.empty()) << found.log;
+  EXPECT_NEAR(static_cast<double>(found.luts), map_adder_luts(4, 2), 0.05 * static_cast<double>(found.luts));
+  EXPECT_EQ(static_cast<double>(found.flip_flops), kAdderFlipFlops);
+  EXPECT_EQ(found.use, EngineResources{});
+}
 
 TEST(Synthesis, MemoriesThatAreToBeOfUltraRamAre) {
   if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
