@@ -223,8 +223,11 @@ std::vector<FedProduct> products_of(const PeChainHardware& h, const StepSettings
   const int64_t gated = loop_cycles(h.cell, back, h.element_bits), ungated = ungated_loop_cycles(h.element_bits);
   if (!s.projects) return {{.settings = s.recurrent, .loop = gated}};
   const int64_t longer = gated - ungated;
-  return {{.settings = s.recurrent, .loop = back ? ungated : gated, .longer = back ? 0 : longer},
-          {.settings = s.projection, .dealt = true, .loop = back ? gated : ungated, .longer = back ? longer : 0}};
+  std::vector<FedProduct> products;
+  if (s.has_recurrent()) products.push_back({.settings = s.recurrent, .loop = back ? ungated : gated, .longer = back ? 0 : longer});
+  if (s.has_projection())
+    products.push_back({.settings = s.projection, .dealt = true, .loop = back ? gated : ungated, .longer = back ? longer : 0});
+  return products;
 }
 
 }  // namespace

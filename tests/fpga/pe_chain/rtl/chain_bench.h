@@ -257,7 +257,7 @@ inline bool times_match(const StepSettings& settings, const Pass& pass, const Ou
                  settings.recurrent.divided ? " and a divided one" : "");
       return false;
     }
-  const int64_t step = steady_step_cycles(kBuilt, settings, pass.samples, pass.back);
+  const int64_t step = settings.part > 0 ? 0 : steady_step_cycles(kBuilt, settings, pass.samples, pass.back);
   seen.waiting += step > pass.samples * settings.fullest() ? 1 : 0;
   seen.words_timed += static_cast<int64_t>(modelled.size());
   ++seen.cycle_engines;

@@ -214,8 +214,13 @@ bool compare(Dice& dice, Bench& bench, Seen& seen, const std::map<std::string, i
 bool compare_cycles(Dice& dice, Bench& bench, Seen& seen) {
   const Trial trial = trial_of(dice);
   const bool back = dice.from_to(0, 1) == 1;
-  const StepSettings settings = trial.settings(back);
+  StepSettings settings = trial.settings(back);
   Pass pass{.back = back, .continues = false, .samples = trial.samples, .steps = dice.from_to(3, 8), .inputs = {}};
+  // One product of a step, as a board of several takes it.
+  if (kBuilt.projects && dice.chance(0.4)) {
+    settings.part = dice.from_to(1, 2);
+    pass.steps = 1;
+  }
   const auto any = [&](int64_t, int64_t, int64_t, int64_t) { return static_cast<int16_t>(dice.from_to(-9000, 9000)); };
   const ProductParts other{trial.layer.features(), back ? int64_t{1} : int64_t{0}};
   pass.inputs = apart(step_words(kBuilt, settings, {.samples = pass.samples, .steps = pass.steps}, back, kInWords, {trial.units, kInWords},

@@ -39,13 +39,18 @@ struct Trial {
   int64_t samples = 1;
   UnitRange board;
   bool divides = true;
+  int64_t part = 0;  // of a step, as a board of several takes it
   double given = 2;  // what comes in
   RealLayer<float> layer;
 
   int64_t units() const { return layer.hidden; }
   bool whole() const { return board.count() == layer.hidden; }
   StepSettings settings(bool back) const {
-    if (layer.projection > 0) return step_settings(kBuilt, {units(), layer.projection}, back, samples, divides);
+    if (layer.projection > 0) {
+      StepSettings made = step_settings(kBuilt, {units(), layer.projection}, back, samples, divides);
+      made.part = part;
+      return made;
+    }
     return {.recurrent = pass_settings(kBuilt, board.count(), samples, divides, units()), .projection = {}};
   }
 };
@@ -269,9 +274,10 @@ bool compare(Dice& dice, Bench& bench, Seen& seen, bool transposes) {
 }
 
 bool compare_cycles(Dice& dice, Bench& bench, Seen& seen) {
-  const Trial trial = trial_of(dice, false);
+  Trial trial = trial_of(dice, false);
   const bool back = dice.from_to(0, 1) == 1;
-  Pass pass{.back = back, .continues = false, .samples = trial.samples, .steps = dice.from_to(3, 8), .inputs = {}};
+  if (kBuilt.projects && dice.chance(0.4)) trial.part = dice.from_to(1, 2);
+  Pass pass{.back = back, .continues = false, .samples = trial.samples, .steps = trial.part > 0 ? 1 : dice.from_to(3, 8), .inputs = {}};
   const auto quarter = [](int64_t, int64_t, int64_t, int64_t) { return 0.25F; };
   pass.inputs = words_of(trial, {.samples = pass.samples, .steps = pass.steps}, back, kInWords, kInWords, quarter, back ? 1 : 0,
                          [](int64_t, int64_t, int64_t) { return 0.25F; });
