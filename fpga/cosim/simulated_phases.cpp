@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "fpga/conv_ce/arithmetic/square_kernel.h"
 
 namespace millrace {
 
@@ -29,12 +30,13 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
     shape.inputs = divided_up(s.inputs, plane);
     shape.outputs = s.outputs;
   }
-  // A part of a layer whose channels come in groups computes them as one; a dilated kernel is a larger one with zeros between.
+  // A part of a layer whose channels come in groups computes them as one; one that is dilated or not square is a larger one
+  // with zeros.
   if (whole.groups == 1) shape.groups = 1;
   if (!flattens) {
-    shape.kernel_h = (s.kernel_h - 1) * s.dilation_h + 1;
-    shape.kernel_w = (s.kernel_w - 1) * s.dilation_w + 1;
-    shape.dilation_h = shape.dilation_w = 1;
+    const std::optional<ConvolutionShape> square = with_square_kernel(shape);
+    if (!square) return std::nullopt;
+    shape = *square;
   }
   ConvolutionShape of_layer = whole;
   of_layer.inputs = shape.inputs;
@@ -45,7 +47,8 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
 
 // Kernels have another form on the engine.
 bool reshapes(const PhaseShape& phase, const PhaseShape& on_engine) {
-  return phase.convolution.groups != on_engine.convolution.groups || phase.convolution.dilation_h != 1;
+  const ConvolutionShape &own = phase.convolution, &other = on_engine.convolution;
+  return own.groups != other.groups || (!is_dense(own) && (own.kernel_h != other.kernel_h || own.kernel_w != other.kernel_w));
 }
 
 // Rows of `from` elements each, as rows of `to`: longer ones end with zeros.
@@ -58,8 +61,7 @@ std::vector<Element> with_rows_of(std::span<const Element> elements, size_t from
   return rows;
 }
 
-// visit(weight, its place) for every weight of `s` on an engine that computes it as `e`: of one group, or with a kernel that is not
-// dilated.
+// visit(weight, its place) for every weight of `s` on an engine that computes it as `e`: of one group, or with a square kernel.
 template <typename Element, typename Visit>
 void for_each_weight(const ConvolutionShape& s, const ConvolutionShape& e, std::span<Element> weights, Visit visit) {
   const int64_t inputs = s.inputs / s.groups, outputs = s.outputs / s.groups, held = e.inputs / e.groups;
@@ -69,8 +71,7 @@ void for_each_weight(const ConvolutionShape& s, const ConvolutionShape& e, std::
       for (int64_t row = 0; row < s.kernel_h; ++row)
         for (int64_t column = 0; column < s.kernel_w; ++column, ++at) {
           const int64_t channel = e.groups == s.groups ? input : output / outputs * inputs + input;
-          visit(weights[at],
-                static_cast<size_t>(((output * held + channel) * e.kernel_h + row * s.dilation_h) * e.kernel_w + column * s.dilation_w));
+          visit(weights[at], static_cast<size_t>((output * held + channel) * e.kernel_h * e.kernel_w + square_place(s, e, row, column)));
         }
 }
 // Zero where the layer has no weight.
@@ -91,8 +92,8 @@ void require_same(const char* what, const PhaseShape& phase, std::span<const Ele
 }
 
 bool can_do(const ConvolutionShape& s) {
-  const bool square = s.kernel_h == s.kernel_w && s.stride_h == s.stride_w && s.pad_h == s.pad_w;
-  return square && s.pad_h <= ((s.kernel_h - 1) * s.dilation_h + 1) / 2;
+  const std::optional<ConvolutionShape> square = with_square_kernel(s);
+  return square && square->pad_h <= square->kernel_h / 2;
 }
 
 [[noreturn]] void refuse(const ConvolutionShape& s) {
@@ -104,11 +105,7 @@ bool can_do(const ConvolutionShape& s) {
 
 PlannedEngine small_engine(const ConvolutionShape& of, int64_t lanes) {
   if (!can_do(of)) refuse(of);
-  // A dilated kernel is a larger one with zeros between.
-  ConvolutionShape shape = of;
-  shape.kernel_h = (of.kernel_h - 1) * of.dilation_h + 1;
-  shape.kernel_w = (of.kernel_w - 1) * of.dilation_w + 1;
-  shape.dilation_h = shape.dilation_w = 1;
+  const ConvolutionShape shape = *with_square_kernel(of);
   // Lanes divide the channels of a group.
   const int64_t input_lanes = shape.groups == 1 ? lanes : std::gcd(lanes, shape.inputs / shape.groups);
   const int64_t output_lanes = shape.groups == 1 ? lanes : std::gcd(lanes, shape.outputs / shape.groups);
@@ -152,8 +149,8 @@ SimulatedPhases::Served& SimulatedPhases::engine_for(const ConvolutionShape& sha
         (best == nullptr || served->planned.shape.weight_elements() < best->planned.shape.weight_elements()))
       best = served.get();
   if (best != nullptr) return *best;
-  const bool dilated = shape.dilation_h != 1 || shape.dilation_w != 1;
-  if (!can_do(shape) || (dilated && options_.planned.empty())) refuse(shape);
+  const bool reshaped = can_do(shape) && *with_square_kernel(shape) != shape;
+  if (!can_do(shape) || (reshaped && options_.planned.empty())) refuse(shape);
   if (!options_.planned.empty()) fail(ErrorCode::kUnavailable, "no engine of the plan's device does this convolution: {}", text_of(shape));
   const PlannedEngine planned = small_engine(shape, options_.lanes);
   served_.push_back(

@@ -8,7 +8,8 @@
 // device of the ring (cosim_device.h), or in the body of a device process. Every result is the RTL's; the functional model
 // computes it too, for the counters, and the first difference is an error that says where.
 // A dense phase on an engine whose kernel is a whole map has its inputs laid out as such a map, zeros behind them.
-// Limits: square kernels, strides and padding of at most half the kernel, dilation on engines of a plan alone: else kUnavailable.
+// Limits: square strides, padding of at most half the kernel, kernels with holes or that are not square on engines of a plan alone: else
+// kUnavailable.
 // The update is the host's, in the generated design as well: it reads LGB, and writes LPRAM.
 #pragma once
 

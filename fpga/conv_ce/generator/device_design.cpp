@@ -15,6 +15,7 @@
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
 #include "fpga/common/generator/resource_report.h"
+#include "fpga/conv_ce/arithmetic/square_kernel.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
@@ -94,16 +95,15 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
 void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const Group& group, const Graph& graph,
                  const WeightSource& weights, DeviceDesign& design) {
   std::vector<double> bias(to_size(shard.layer_outputs));
-  const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
-  const int64_t dilation = conv == nullptr ? 1 : conv->dilation_h;
-  const int64_t side = (shard.engine.kernel - 1) / dilation + 1;
+  const ConvolutionShape whole = buildable_shape(graph, node);
   const int64_t kernel_h = shard.flat ? shard.flat->height : shard.engine.kernel, kernel_w = shard.flat ? shard.flat->width : kernel_h;
-  const int64_t taps = shard.flat ? kernel_h * kernel_w : side * side;
-  // Of the layer's kernel; nothing between the elements of a dilated one.
-  const auto tap_at = [&](int64_t row, int64_t column) -> std::optional<int64_t> {
-    if (row % dilation != 0 || column % dilation != 0) return std::nullopt;
-    return row / dilation * (shard.flat ? kernel_w : side) + column / dilation;
-  };
+  const int64_t taps = whole.kernel_h * whole.kernel_w;
+  // Of the layer's kernel, by the place in the engine's; nothing where that has zeros.
+  std::vector<std::optional<int64_t>> tap_at(to_size(kernel_h * kernel_w));
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int64_t row = tap / whole.kernel_w, column = tap % whole.kernel_w;
+    item(tap_at, shard.flat ? tap : square_place(whole, shard.shape, row, column)) = tap;
+  }
   const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
     const std::vector<double> full = values_of(node, parameter, weights);
@@ -118,7 +118,7 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
           if (!mixes && shard.shape.groups > 1) continue;
           for (int64_t row = 0; row < kernel_h; ++row)
             for (int64_t column = 0; column < kernel_w; ++column) {
-              const std::optional<int64_t> tap = tap_at(row, column);
+              const std::optional<int64_t> tap = item(tap_at, row * kernel_w + column);
               const bool mine = tap && mixes && holds(planned, output, is_dense ? input * taps + *tap : input);
               kernels.push_back(mine ? quantized(item(full, (output * inputs_mixed + input - first_mixed) * taps + *tap),
                                                  shard.formats.weight, design.weights_quantised)
@@ -336,10 +336,10 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
     refuse_layer(layer, fmt::format("it has {} x {} x {} inputs, which with the channels in sixteens are more than the {} that an engine "
                                     "counts (pool the map before it, or give that fewer channels)",
                                     shape->inputs, shape->height, shape->width, kMostFlatChannels));
-  if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
-    refuse_layer(layer, "its kernel, stride or padding is not square");
-  if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");
-  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse_layer(layer, "its padding is more than half its kernel");
+  if (shape->stride_h != shape->stride_w) refuse_layer(layer, "its stride is not square");
+  const std::optional<ConvolutionShape> square = with_square_kernel(*shape);
+  if (!square) refuse_layer(layer, "its kernel and padding are not square, and no square ones stand in as many places");
+  if (square->pad_h > square->kernel_h / 2) refuse_layer(layer, "its padding is more than half its kernel");
   return *shape;
 }
 

@@ -27,12 +27,12 @@
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, batch norm, activation, local response norm, pooling and dropout behind them; kernels and
-// strides that are not square; kernels with padding of more than half their size. Sums and concatenations of maps, also of those that
-// passed layers and devices on their way, are joins (device_maps.h). A dilated kernel is built as a larger one with zeros between its
-// elements, which costs the multipliers of the larger one. Channel groups that do not mix take sweeps of their own where the whole layer is
-// on one device; lanes then divide the channels of each. Of a layer that is divided, kernels between channels that do not mix are zero,
-// which costs as many sweeps as a layer that mixes all.
+// convolutions and dense ones with bias, batch norm, activation, local response norm, pooling and dropout behind them; strides that
+// are not square; kernels with padding of more than half their size. Sums and concatenations of maps, also of those that
+// passed layers and devices on their way, are joins (device_maps.h). A kernel that is dilated or not square is built as a larger
+// one with zeros (square_kernel.h), which costs the multipliers of the larger one. Channel groups that do not mix take sweeps of their own
+// where the whole layer is on one device; lanes then divide the channels of each. Of a layer that is divided, kernels between channels that
+// do not mix are zero, which costs as many sweeps as a layer that mixes all.
 #pragma once
 
 #include <algorithm>

@@ -179,11 +179,8 @@ class Builder {
       unit.response = fixed_response_norm(*response, unit.formats.sum);
       if (!unit.response) refuse_layer(name, "its window is even or wider than seven channels, or its table would be too large");
     } else if (const std::optional<PoolingWindow> window = pooling_window(node)) {
-      if (window->elements() == 1) {
-        if (window->stride_h != 1 || window->stride_w != 1 || window->pad_h != 0 || window->pad_w != 0)
-          refuse_layer(name, "its window of a single element skips elements of the map, or adds some");
+      if (window->elements() == 1 && window->stride_h == 1 && window->stride_w == 1)
         return;  // every element is its own maximum and average
-      }
       unit.pooled = true;
       unit.window = *window;
       if (window->elements() > window->most_elements())

@@ -69,7 +69,9 @@ MemoryShape gathering_memory(int64_t lanes, const EngineMemories& memories, cons
 }
 
 MemoryShape spreading_memory(int64_t lanes, const EngineMemories& memories, const PoolingWindow& window) {
-  return {.width = lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
+  const int64_t word = lanes * (window.average ? kProductBits : kElementBits + window.place_bits());
+  // overlapped_unpooling.sv says why those of large windows are powers of two.
+  return {.width = window.is_large() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(word))) : word,
           .depth = int64_t{1} << memories.error_line_address,
           .banks = int64_t{1} << (memories.error_row_banks + memories.error_column_banks)};
 }

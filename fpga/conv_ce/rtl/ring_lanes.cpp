@@ -4,6 +4,7 @@
 
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
+#include "fpga/conv_ce/arithmetic/square_kernel.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
 
@@ -67,12 +68,9 @@ bool takes_map_flat(const ConvolutionShape& whole) {
 ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes) {
   if (takes_map_flat(whole))
     return {.inputs = rounded_up(held.inputs.size(), lanes) * whole.height * whole.width, .outputs = held.outputs.size()};
-  ConvolutionShape shape = whole;
+  ConvolutionShape shape = with_square_kernel(whole).value_or(whole);
   shape.inputs = held.inputs.size();
   shape.outputs = held.outputs.size();
-  shape.kernel_h = (whole.kernel_h - 1) * whole.dilation_h + 1;
-  shape.kernel_w = (whole.kernel_w - 1) * whole.dilation_w + 1;
-  shape.dilation_h = shape.dilation_w = 1;
   if (shape.inputs != whole.inputs || shape.outputs != whole.outputs) shape.groups = 1;
   return shape;
 }

@@ -56,8 +56,8 @@ struct HeldChannels {
   ChannelRange inputs, outputs;
 };
 // What its engine computes, behind streams of so many lanes. Of a whole layer its channel groups stay apart. A part of one computes them as
-// one, with kernels of zero between channels that do not mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros
-// between.
+// one, with kernels of zero between channels that do not mix: errors of all inputs leave it. A kernel that is dilated or not square
+// is a larger one with zeros (square_kernel.h).
 ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes);
 
 // What the maps before and behind the layer's sum take to pass.

@@ -165,6 +165,12 @@ TEST_F(CosimLong, TrainsDilatedKernels) {
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 2, 0}}));
 }
 
+// Kernels that are not square, whole and divided, one of them through a stride.
+TEST_F(CosimLong, TrainsOblongKernels) {
+  graph_ = Graph(oblong_kernels_model());
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 2, 0}}));
+}
+
 // Sigmoids and tangents behind whole layers and a divided one, before windows and without.
 TEST_F(CosimLong, TrainsSmoothActivations) {
   ModelBuilder net("small-smooth", {2, 7, 7});

@@ -2,7 +2,8 @@
 //
 // y = round((x * scale + offset * 2^offset_shift) * 2^-shift), saturated; with `relu` nothing below zero, or with a SLOPE what
 // leaky_part.sv leaves. A pooling window
-// moves over y at one window per cycle, whatever its size. One of a single element leaves pooling out.
+// moves over y at one window per cycle, whatever its size. One of a single element leaves pooling out, unless
+// elements lie between.
 //   maximum   the first in row-major order wins
 //   average   round(sum * reciprocal * 2^-17), reciprocal = round(2^17 / elements), which are those on the map, or with
 //             `count_padding` those on the map or its padding
@@ -159,7 +160,7 @@ module special_function_unit #(
     assign unused_mask = &{1'b0, mask_tready};
   end
 
-  if (POOL_KERNEL == 1 && POOL_COLUMNS == 1) begin : g_not_pooled
+  if (POOL_KERNEL == 1 && POOL_COLUMNS == 1 && POOL_STRIDE == 1 && COLUMN_STRIDE == 1) begin : g_not_pooled
     assign pool_ready = out_tready;
     assign out_tvalid = pool_valid;
     assign out_tdata = values;

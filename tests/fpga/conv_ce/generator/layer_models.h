@@ -136,6 +136,20 @@ inline Model overlapping_windows_model() {
   return net.finish();
 }
 
+// Windows of a single element, between which others lie: of a maximum, and of an average behind a tangent.
+inline Model sparse_windows_model() {
+  ModelBuilder net("sparse-windows", {2, 8, 9});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", Pool2d{.kernel_h = 1, .kernel_w = 1, .stride_h = 2, .stride_w = 3});
+  net.conv("conv2", 3, {.kernel = 1});
+  net.layer("tanh2", Activation{.kind = ActivationKind::kTanh});
+  net.layer("pool2", Pool2d{.kind = PoolKind::kAverage, .kernel_h = 1, .kernel_w = 1, .stride_h = 3, .stride_w = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Dense layers alone, of an input that is flattened first.
 inline Model dense_model() {
   ModelBuilder net("dense", {2, 4, 4});
@@ -295,6 +309,21 @@ inline Model response_model() {
   net.layer("pool2", average({.kernel = 3, .stride = 2, .pad = 1}, false));
   net.conv("conv3", 3, {.kernel = 1});
   net.layer("norm3", norm);
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Kernels that are not square, whose padding and dilation are not either, through a stride too.
+inline Model oblong_kernels_model() {
+  ModelBuilder net("oblong-kernels", {2, 9, 10});
+  net.layer("conv1", Conv2d{.out_channels = 5, .kernel_h = 1, .kernel_w = 5, .pad_h = 0, .pad_w = 2});
+  net.relu("relu1");
+  net.layer("conv2", Conv2d{.out_channels = 4, .kernel_h = 5, .kernel_w = 1, .pad_h = 2, .pad_w = 0});
+  net.relu("relu2");
+  net.layer("conv3", Conv2d{.out_channels = 4, .kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 0});
+  net.relu("relu3");
+  net.layer("conv4", Conv2d{.out_channels = 3, .kernel_h = 3, .kernel_w = 3, .pad_h = 2, .pad_w = 1, .dilation_h = 2, .dilation_w = 1});
   net.flatten("flat");
   net.dense("fc", 4);
   return net.finish();

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
+#include "fpga/conv_ce/arithmetic/fixed_convolution.h"
+#include "fpga/conv_ce/arithmetic/square_kernel.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/layers_without_hardware.h"
@@ -122,6 +125,8 @@ TEST_F(LayersBehind, CountsLargeWindowsThatOverlap) {
   EXPECT_GT(use_of("conv1", "unpooling_unit").luts, 4 * use_of("conv3", "unpooling_unit").luts) << "81 windows over a pixel, or 7";
 }
 
+TEST_F(LayersBehind, ElementsMayLieBetweenWindows) { pass_under_icarus(Graph(sparse_windows_model()), {}); }
+
 // A maximum has no reciprocal.
 TEST_F(LayersBehind, RefusesWindowsThatArithmeticCannotHave) {
   const auto refused = [](const Pool2d& pool, const std::string& reason) {
@@ -141,6 +146,49 @@ TEST_F(LayersBehind, RefusesWindowsThatArithmeticCannotHave) {
 }
 
 TEST_F(LayersBehind, KernelsMayBeDilated) { pass_under_icarus(Graph(dilated_model()), {{2, 2, 0}}); }
+
+TEST_F(LayersBehind, KernelsMayBeOblong) { pass_under_icarus(Graph(oblong_kernels_model()), {{2, 2, 0}}); }
+
+// The generator's kernels on the generator's map, computed as any convolution, are the layer's.
+TEST_F(LayersBehind, AnOblongKernelIsALargerOneWithZeros) {
+  std::mt19937_64 random(5);
+  int64_t squares = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const auto draw = [&](int64_t least, int64_t most) {
+      return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+    };
+    ConvolutionShape shape{
+        .inputs = 1, .outputs = 1, .height = draw(4, 12), .width = draw(4, 12), .kernel_h = draw(1, 4), .kernel_w = draw(1, 4)};
+    shape.stride_h = shape.stride_w = draw(1, 3);
+    shape.pad_h = draw(0, 3);
+    shape.pad_w = draw(0, 3);
+    shape.dilation_h = draw(1, 2);
+    shape.dilation_w = draw(1, 2);
+    if ((shape.kernel_h - 1) * shape.dilation_h >= shape.height + 2 * shape.pad_h ||
+        (shape.kernel_w - 1) * shape.dilation_w >= shape.width + 2 * shape.pad_w)
+      continue;
+    const std::optional<ConvolutionShape> square = with_square_kernel(shape);
+    if (!square) {
+      EXPECT_TRUE(shape.kernel_h != shape.kernel_w || shape.pad_h != shape.pad_w || shape.dilation_h != shape.dilation_w);
+      continue;
+    }
+    ++squares;
+    ASSERT_EQ(square->kernel_h, square->kernel_w);
+    std::vector<int16_t> input(shape.input_elements()), weight(shape.weight_elements()), larger(square->weight_elements());
+    for (int16_t& element : input) element = static_cast<int16_t>(draw(-9, 9));
+    for (int64_t tap = 0; tap < shape.kernel_h * shape.kernel_w; ++tap) {
+      weight[static_cast<size_t>(tap)] = static_cast<int16_t>(draw(-9, 9));
+      larger[static_cast<size_t>(square_place(shape, *square, tap / shape.kernel_w, tap % shape.kernel_w))] =
+          weight[static_cast<size_t>(tap)];
+    }
+    ArithmeticCounters counters;
+    std::vector<int32_t> expected(shape.output_elements()), found(square->output_elements());
+    accumulate_forward(shape, input, weight, expected, counters);
+    accumulate_forward(*square, input, larger, found, counters);
+    ASSERT_EQ(found, expected) << "round " << round;
+  }
+  EXPECT_GT(squares, 300);
+}
 
 TEST_F(LayersBehind, ADilatedKernelIsALargerOneWithZerosBetween) {
   const Graph graph(dilated_model());

@@ -30,6 +30,7 @@ constexpr int64_t kColumnPad = MILLRACE_COLUMN_PAD;
 constexpr int64_t kLanes = MILLRACE_LANES;
 constexpr bool kAverage = MILLRACE_AVERAGE != 0;
 constexpr int16_t kSlope = MILLRACE_SLOPE;
+constexpr bool kNotPooled = kKernel == 1 && kColumns == 1 && kStride == 1 && kColumnStride == 1;
 const auto kPlaceBits = static_cast<size_t>(PoolingWindow{.kernel_h = kKernel, .kernel_w = kColumns}.place_bits());
 
 struct Job {
@@ -112,7 +113,7 @@ class Benches {
                                                              .slope = kSlope},
                                                             counters);
       PooledPlane pooled;
-      if constexpr (kKernel == 1 && kColumns == 1) {
+      if constexpr (kNotPooled) {
         pooled = {values, std::vector<int16_t>(values.size())};
       } else {
         pooled = pooled_forward(w, job.channels, values, counters);
@@ -133,7 +134,7 @@ class Benches {
         unpooled.push_back(pooled_back(w, job.channels, error, pooled, counters));
       }
     }
-    if constexpr (kKernel == 1 && kColumns == 1) return true;
+    if constexpr (kNotPooled) return true;
     return run_back(job, in, out, unpooled, random);
   }
 
