@@ -25,8 +25,8 @@ RingDesigns ring_designs(const Placement& placement, const RingPace& pace) {
     try {
       ring.designs.push_back(device_design(placement, device, nullptr, {}, pace));
     } catch (const Error& error) {
-      // Any other is of a plan that contradicts itself or the generator.
-      if (error.code() != ErrorCode::kUnavailable) throw error.within(fmt::format("device {}", device));
+      // Any other is of a plan that contradicts itself or the generator, and names the layer.
+      if (error.code() != ErrorCode::kUnavailable) throw;
       return {.reason = fmt::format("device {} is not generated: {}", device, error.message())};
     }
     const double clock = planned_clock(plan, ring.designs.back().board);

@@ -192,7 +192,7 @@ TEST(RingWaiting, APlanThatContradictsItselfIsNoRingWithoutHardware) {
     for (PhaseEngine& phase : shard.phases) ++phase.multipliers;
   const RingPace pace = ring_pace(plan, graph);
   expect_error(ErrorCode::kMismatch, "plan again", [&] { ring_designs(Placement(plan, graph), pace); });
-  expect_error(ErrorCode::kMismatch, "device 0", [&] { waiting_words(plan, graph); });
+  expect_error(ErrorCode::kMismatch, "plan again", [&] { waiting_words(plan, graph); });
 }
 
 // A GPU behind, between or before the boards takes micro-batches: with room for as many samples as are on their way the ring keeps the
