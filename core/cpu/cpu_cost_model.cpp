@@ -31,7 +31,7 @@ std::optional<cpu::ConvolutionRate> rate_of(const cpu::ConvolutionRates& rates, 
 class CpuCostModel final : public CostModel {
  public:
   CpuCostModel(Roofline roofline, std::shared_ptr<const cpu::ConvolutionRates> rates)
-      : roofline_(make_roofline_cost_model(std::move(roofline))), rates_(std::move(rates)) {}
+      : bytes_per_second_(roofline.bytes_per_second), roofline_(make_roofline_cost_model(std::move(roofline))), rates_(std::move(rates)) {}
 
   std::string device() const override { return roofline_->device(); }
   ShardDemand demand_of(const ShardQuestion& question) const override {
@@ -41,7 +41,9 @@ class CpuCostModel final : public CostModel {
   }
   ShardCost cost_of(const ShardQuestion& question) const override {
     ShardCost cost = roofline_->cost_of(question);
-    cost.resources.at(0).amount += copied_weight_bytes(question);
+    const double copies = copied_weight_bytes(question);
+    cost.resources.at(0).amount += copies;
+    if (question.node->trained) cost.update_seconds += copies / bytes_per_second_;
     return cost;
   }
   std::span<const NamedAmount> capacities() const override { return roofline_->capacities(); }
@@ -55,6 +57,7 @@ class CpuCostModel final : public CostModel {
     return rate && rate->weight_copies > 0 ? rate->weight_copies * sizeof(float) * shard_extent_of(question).weights : 0;
   }
 
+  double bytes_per_second_;
   std::unique_ptr<CostModel> roofline_;
   std::shared_ptr<const cpu::ConvolutionRates> rates_;
 };
@@ -73,6 +76,7 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
   roofline.launch_seconds = read.positive_or("launch_seconds", 0);
   roofline.convolution = read_efficiency(read, "conv");
   roofline.dense = read_efficiency(read, "dense");
+  roofline.counts_updates = true;
   roofline.channel_quantum = 16;  // of the blocked layouts
   std::vector<MeasuredConvolution> convolutions = cpu::convolutions_of(device);
   for (MeasuredConvolution& convolution : convolutions) {

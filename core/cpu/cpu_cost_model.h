@@ -8,7 +8,8 @@
 // A convolution whose shape was measured takes the shares of the peak of the nearest one: same kernel and stride, at most a factor of
 // four away in channels and positions taken together; between measured micro-batches times are straight lines. Any other takes
 // `convolution`. The choice follows from the layer, not from the part of it that a device has, so a larger part never costs less. Where
-// Winograd's transformed weights are kept beside the weights, they count as memory. Pure once made; thread safe.
+// Winograd's transformed weights are kept beside the weights, they count as memory, and their writing as part of an update. Pure once made;
+// thread safe.
 #pragma once
 
 #include <memory>

@@ -95,6 +95,7 @@ struct ShardCost {
   int64_t act_ram_bits = 0;
   double shared_bytes = 0;        // of the memory, as ShardDemand::shared
   double seconds_per_sample = 0;  // all phases together where they take turns, else the slowest
+  double update_seconds = 0;      // once per mini-batch, where they take turns
 };
 
 class CostModel {

@@ -65,6 +65,7 @@ class RooflineCostModel final : public CostModel {
     cost.resources = {{"memory_bytes", memory.fixed}, {"parameter_memory_bytes", memory.parameters}};
     cost.act_ram_bits = static_cast<int64_t>(8 * memory.activations);
     cost.shared_bytes = memory.shared;
+    cost.update_seconds = seconds_of_update(question, extent);
     return cost;
   }
 
@@ -152,6 +153,15 @@ class RooflineCostModel final : public CostModel {
     memory.parameters = kParameterBytes * extent.parameters() * copies;
     memory.fixed = memory.activations + kParameterBytes * parameters + roofline_.element_bytes * errors;
     return memory;
+  }
+
+  // Weight and gradient are read and the weight written; so is each slot of the optimizer, which is read, too.
+  double seconds_of_update(const ShardQuestion& question, const ShardExtent& extent) const {
+    if (!roofline_.counts_updates) return 0;
+    double parameters = question.node->trained ? extent.parameters() : 0;
+    for (const Node* after : question.after)
+      if (after->trained) parameters += static_cast<double>(after->work.parameters);
+    return kParameterBytes * parameters * (3 + 2 * question.optimizer_slots) / roofline_.bytes_per_second;
   }
 
   static bool makes_again(const ShardQuestion& question, const ShardExtent& extent) {

@@ -134,6 +134,7 @@ struct Shard {
   std::vector<NamedAmount> resources;
   std::vector<NamedAmount> buffers;  // capacities, in bits: "line", "partial", ...
   int64_t act_ram_bits = 0;          // activations held between FP and PG
+  int64_t update_picoseconds = 0;    // of its parameters, once per mini-batch; with full accounting, where shards take turns
   bool operator==(const Shard&) const = default;
 };
 

@@ -88,6 +88,7 @@ struct Fields<Shard> {
     v.list("resources", &Shard::resources);
     v.list("buffers", &Shard::buffers);
     v.field("act_ram_bits", &Shard::act_ram_bits, Presence::kDefaulted, kCount);
+    v.field("update_picoseconds", &Shard::update_picoseconds, Presence::kDefaulted, kCount);
     v.field("units", &Shard::units, Presence::kDefaulted);
     v.field("after", &Shard::after, Presence::kDefaulted);
   }

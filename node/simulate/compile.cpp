@@ -169,6 +169,7 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
   Wide horizon = samples * pace_of(plan, graph).period;
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
+    horizon += samples * shard.update_picoseconds;
     for (const PhaseEngine& engine : shard.phases)
       horizon += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
   }

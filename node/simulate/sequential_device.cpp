@@ -84,6 +84,7 @@ class SequentialDevice {
     turns.gradient = picoseconds_of(context_, device_, Phase::kParameterGradient);
     for (TurnWay* way : {&turns.forward, &turns.back}) way->out = context_.builder.stream(static_cast<int32_t>(chunks_));
     turns.gradient_out = gradient_out;
+    for (const int64_t shard : item(context_.shards_of, device_)) turns.update += item(context_.plan.shards, shard).update_picoseconds;
     if (!context_.options.measured.empty()) {
       const MeasuredActions& measured = item(context_.options.measured, device_);
       turns.forward.durations = {measured.forward + measured.between};

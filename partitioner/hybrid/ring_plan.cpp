@@ -56,6 +56,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
       shard.resources = cost.resources;
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
+      if (task.options.accounting == Accounting::kFull) shard.update_picoseconds = std::llround(1e12 * cost.update_seconds);
       share_place(shard, cost.shared_bytes, shared);
       set_off_chip_rate(chain.head_of(g), solver.micro_batch(), solution.period, shard);
     }

@@ -66,6 +66,25 @@ TEST(Roofline, TheLongerOfArithmeticAndTrafficCounts) {
   EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kParameterGradient), 5);
 }
 
+// 10 weights and 2 biases, of which everything is read and all but the gradients written.
+TEST(Roofline, AnUpdateMovesWeightsGradientsAndSlots) {
+  Graph graph = network({3, 1, 1}, {Dense{.out_features = 5}, Dense{.out_features = 2}});
+  const auto seconds_of_update = [&](int slots, std::vector<const Node*> after = {}) {
+    ShardQuestion question = whole(graph.node(1), /*micro_batch=*/4);
+    question.optimizer_slots = slots;
+    question.after = after;
+    Roofline slow = slow_device();
+    EXPECT_EQ(make_roofline_cost_model(slow)->cost_of(question).update_seconds, 0);
+    slow.counts_updates = true;
+    return make_roofline_cost_model(slow)->cost_of(question).update_seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds_of_update(0), 3 * 12);
+  EXPECT_DOUBLE_EQ(seconds_of_update(1), 5 * 12);
+  EXPECT_DOUBLE_EQ(seconds_of_update(2), 7 * 12);
+  const Graph normalised = network({3, 2, 2}, {Conv2d{.out_channels = 4}, BatchNorm{}});
+  EXPECT_DOUBLE_EQ(seconds_of_update(1, {&normalised.node(1)}), 5 * (12 + 2 * 4));
+}
+
 // What a micro-batch's steps leave, four gates, state and cell, in a place for all layers in place of a window of them; F twice.
 TEST(Roofline, WhatIsMadeAgainTakesOnePlaceAndFTwice) {
   const Graph graph = network({3, 5, 1}, {Recurrent{.hidden = 4}, Recurrent{.hidden = 4}, Dense{.out_features = 2}});

@@ -156,6 +156,7 @@ Shard random_shard(Draw& draw, int64_t devices) {
   shard.resources = draw.list(0, 3, amount);
   shard.buffers = draw.list(0, 3, amount);
   shard.act_ram_bits = draw.integer(0, kMostCount);
+  shard.update_picoseconds = draw.integer(0, kMostCount);
   if (draw.coin()) shard.units = random_range(draw, 1, kMostDimension);
   shard.after = draw.coin();
   return shard;

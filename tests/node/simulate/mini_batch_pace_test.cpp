@@ -78,6 +78,17 @@ TEST(MiniBatchPace, DevicesThatTakeTurnsAreRunAsTheyAre) {
   EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, simulated_seconds(plan, graph, 6), 1e-12);
 }
 
+// Where an update drains the ring, whoever takes longest for it holds up all others, once per mini-batch.
+TEST(MiniBatchPace, UpdatesOfDevicesThatTakeTurnsTakeTheirTime) {
+  const Graph graph(row_convolutions(3, 8, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 64, Alignment::kFlush);
+  set_times(plan, graph, kMicrosecond, 0);
+  plan.accounting = Accounting::kFull;
+  const double before = mini_batch_pace(plan, graph).seconds;
+  for (Shard& shard : plan.shards) shard.update_picoseconds = 300 * kMicrosecond;
+  EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, before + 300e-6, 1e-9);
+}
+
 // The last windows have no forward passes behind them, so that the end of a run is faster than the ring.
 TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
   const Graph graph(row_convolutions(2, 8, 3));

@@ -81,6 +81,26 @@ TEST(HybridPlanner, APlanReadBackIsTheSamePlan) {
   EXPECT_EQ(parse_plan(text_of(*outcome.plan), "plan"), *outcome.plan);
 }
 
+// Momentum SGD reads weight, gradient and slot and writes weight and slot; what FPDeep's accounting has for nothing.
+TEST(HybridPlanner, UpdatesTakeTheTimeOfTheirBytesWithFullAccounting) {
+  const Graph graph(zoo_model("lenet5"));
+  CpuRing ring(graph, {1, 1});
+  ring.task.options.optimizer.kind = OptimizerKind::kMomentum;
+  ring.task.mini_batch_time = [](const Plan&, const Graph&) { return MiniBatchTime{.seconds = 1}; };
+  const auto picoseconds_of_update = [&](Accounting accounting) {
+    ring.task.options.accounting = accounting;
+    const Outcome outcome = plan_ring(ring.task);
+    int64_t sum = 0;
+    for (const Shard& shard : outcome.plan->shards) sum += shard.update_picoseconds;
+    return static_cast<double>(sum);
+  };
+  int64_t parameters = 0;
+  for (const Node& node : graph.nodes()) parameters += node.work.parameters;
+  EXPECT_EQ(picoseconds_of_update(Accounting::kFpdeep), 0);
+  EXPECT_NEAR(picoseconds_of_update(Accounting::kFull), 1e12 * 4 * 5 * static_cast<double>(parameters) / CpuProfile{}.bytes_per_second,
+              100);
+}
+
 TEST(HybridPlanner, FasterDevicesGetMoreWork) {
   const Graph graph(zoo_model("vgg16-cifar"));
   CpuRing ring(graph, {1, 2, 4});
