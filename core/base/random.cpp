@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 uint64_t stream_id(std::string_view purpose, std::string_view name) {
@@ -56,12 +58,12 @@ uint64_t Philox::below(uint64_t element, uint64_t bound) const {
 }
 
 std::vector<int64_t> shuffled_indices(int64_t count, uint64_t seed, uint64_t stream) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::vector<int64_t> order(to_size(count));
   std::iota(order.begin(), order.end(), int64_t{0});
   const Philox draw(seed, stream);
   for (int64_t i = count - 1; i > 0; --i) {
     const uint64_t j = draw.below(static_cast<uint64_t>(i), static_cast<uint64_t>(i) + 1);
-    std::swap(order[static_cast<size_t>(i)], order[j]);
+    std::swap(item(order, i), order[j]);
   }
   return order;
 }

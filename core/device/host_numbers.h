@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 
 namespace millrace {
@@ -47,7 +48,7 @@ class TaggedSpan {
     return visit([](auto values) { return values.size(); });
   }
   TaggedSpan subspan(int64_t begin, int64_t count) const {
-    return visit([&](auto values) { return TaggedSpan(values.subspan(static_cast<size_t>(begin), static_cast<size_t>(count))); });
+    return visit([&](auto values) { return TaggedSpan(values.subspan(to_size(begin), to_size(count))); });
   }
   TaggedSpan first(int64_t count) const { return subspan(0, count); }
   TaggedSpan behind(int64_t count) const { return subspan(count, static_cast<int64_t>(size()) - count); }
@@ -79,7 +80,7 @@ class HostBuffer {
  private:
   template <typename Number>
   static HostNumbers sized(std::vector<Number>& numbers, int64_t count) {
-    numbers.resize(static_cast<size_t>(count));
+    numbers.resize(to_size(count));
     return numbers;
   }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/device/recurrent_shape.h"
 
 namespace millrace {
@@ -39,7 +40,7 @@ struct RecordChannels {
 
   // The place in a record of a channel of a direction, for one sample and step.
   size_t at(const RecurrentShape& shape, int64_t direction, int64_t sample, int64_t channel, int64_t step) const {
-    return static_cast<size_t>(((sample * shape.directions + direction) * each + channel) * shape.steps + step);
+    return to_size(((sample * shape.directions + direction) * each + channel) * shape.steps + step);
   }
 };
 

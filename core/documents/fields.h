@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/proto_text.h"
 
 namespace millrace::text {
@@ -113,9 +114,9 @@ class FieldReader {
     const FieldDescriptor& descriptor = field_of(message_, name);
     const int count = size_of(message_, descriptor);
     std::vector<T>& values = object_.*member;
-    values.resize(static_cast<size_t>(count));
+    values.resize(to_size(count));
     for (int i = 0; i < count; ++i) {
-      const auto at = static_cast<size_t>(i);
+      const auto at = to_size(i);
       read_value(message_, descriptor, i, values[at], Path(where_, name, at));
     }
   }

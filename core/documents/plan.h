@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/cluster.h"
 #include "core/documents/model.h"
 
@@ -80,7 +81,7 @@ struct OptimizerSettings {
   int kind_slots() const;
   bool averages() const { return average_decay > 0; }
   // Of the kind and, behind them, the average's.
-  size_t average_slot() const { return static_cast<size_t>(kind_slots()); }
+  size_t average_slot() const { return to_size(kind_slots()); }
   int slots() const { return kind_slots() + (averages() ? 1 : 0); }
   bool operator==(const OptimizerSettings&) const = default;
 };

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/model.h"
 #include "core/documents/plan.h"
 
@@ -55,7 +56,7 @@ class Graph {
 
   const Model& model() const { return model_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  const Node& node(int64_t index) const { return nodes_[static_cast<size_t>(index)]; }
+  const Node& node(int64_t index) const { return fast_item(nodes_, index); }
   const std::vector<LayerGroup>& groups() const { return groups_; }
   // -1 when there is none.
   int64_t find(std::string_view name) const;

@@ -18,7 +18,7 @@ namespace {
 class CosimGradientSum final : public GradientSum {
  public:
   CosimGradientSum(SimulatedPhases& phases, const ConvolutionShape& shape, bool bias, ArithmeticCounters& counters)
-      : phases_(phases), weight_(shape.weight_elements()), bias_(bias ? static_cast<size_t>(shape.outputs) : 0), counters_(counters) {}
+      : phases_(phases), weight_(shape.weight_elements()), bias_(bias ? to_size(shape.outputs) : 0), counters_(counters) {}
 
   void set(std::span<const int32_t> weight, std::span<const int32_t> bias) override {
     weight_.assign(weight.begin(), weight.end());

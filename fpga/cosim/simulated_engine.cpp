@@ -42,7 +42,7 @@ struct Library {
 
 std::vector<int16_t> beats_of(const BeatOrder& order, std::span<const int16_t> maps, int64_t samples) {
   std::vector<int16_t> all;
-  const size_t one = maps.size() / static_cast<size_t>(samples);
+  const size_t one = maps.size() / to_size(samples);
   for (int64_t sample = 0; sample < samples; ++sample) {
     const std::vector<int16_t> beats = beats_of_map(order, maps.subspan(to_size(sample) * one, one));
     all.insert(all.end(), beats.begin(), beats.end());
@@ -52,7 +52,7 @@ std::vector<int16_t> beats_of(const BeatOrder& order, std::span<const int16_t> m
 
 std::vector<int16_t> maps_of(const BeatOrder& order, std::span<const int16_t> beats, int64_t samples) {
   std::vector<int16_t> all;
-  const size_t one = beats.size() / static_cast<size_t>(samples);
+  const size_t one = beats.size() / to_size(samples);
   for (int64_t sample = 0; sample < samples; ++sample) {
     const std::vector<int16_t> map = map_of_beats(order, beats.subspan(to_size(sample) * one, one));
     all.insert(all.end(), map.begin(), map.end());
@@ -163,7 +163,7 @@ class SimulatedEngine::Implementation {
   SimulatedCycles cycles;
 
  private:
-  size_t word_elements() const { return static_cast<size_t>(hardware_.engine.kernels_per_word * hardware_.engine.taps()); }
+  size_t word_elements() const { return to_size(hardware_.engine.kernels_per_word * hardware_.engine.taps()); }
   BeatOrder inputs_order(const ConvolutionShape& s) const { return {s.inputs, s.height, s.width, hardware_.engine.input_lanes}; }
   BeatOrder errors_order(const ConvolutionShape& s) const {
     return {s.outputs, s.out_height(), s.out_width(), hardware_.engine.output_lanes, blocks_.first, blocks_.rows};

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/square_kernel.h"
 
 namespace millrace {
@@ -71,7 +72,7 @@ void for_each_weight(const ConvolutionShape& s, const ConvolutionShape& e, std::
       for (int64_t row = 0; row < s.kernel_h; ++row)
         for (int64_t column = 0; column < s.kernel_w; ++column, ++at) {
           const int64_t channel = e.groups == s.groups ? input : output / outputs * inputs + input;
-          visit(weights[at], static_cast<size_t>((output * held + channel) * e.kernel_h * e.kernel_w + square_place(s, e, row, column)));
+          visit(weights[at], to_size((output * held + channel) * e.kernel_h * e.kernel_w + square_place(s, e, row, column)));
         }
 }
 // Zero where the layer has no weight.

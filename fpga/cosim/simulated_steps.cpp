@@ -291,10 +291,8 @@ std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<c
         });
     served.run_and_compare(
         task, steps, parts.gates,
-        [&](int64_t, int64_t step, int64_t unit, int64_t gate) {
-          return sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(gate)];
-        },
-        0, h_of, parts.out(),
+        [&](int64_t, int64_t step, int64_t unit, int64_t gate) { return sums[at(step, unit) * to_size(parts.gates) + to_size(gate)]; }, 0,
+        h_of, parts.out(),
         [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
           if (part > 0) return record_word(kept.records[at(step, unit)], layer.cell, part - 1);
           return layer.projection > 0 ? kept.units[at(step, unit)] : h_of(sample, step, unit, 0);
@@ -341,7 +339,7 @@ FixedErrors SimulatedSteps::back(const StepsOfBoard& of, std::span<const int16_t
         },
         1, error_of, parts.gates + (layer.cell == CellKind::kGru ? 1 : 0),
         [&](int64_t, int64_t step, int64_t unit, int64_t part) {
-          return part < parts.gates ? expected.sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(part)]
+          return part < parts.gates ? expected.sums[at(step, unit) * to_size(parts.gates) + to_size(part)]
                                     : expected.candidates[at(step, unit)];
         },
         feature_of(expected.features));

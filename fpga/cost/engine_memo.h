@@ -14,6 +14,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/base/index.h"
 #include "core/device/cost_model.h"
 #include "fpga/cost/generated_engines.h"
 
@@ -52,9 +53,9 @@ class EngineMemo {
   struct Hash {
     size_t operator()(const Key& key) const {
       size_t sum = 0;
-      for (const size_t part : {key.layer, key.width, static_cast<size_t>(key.held.inputs), static_cast<size_t>(key.held.outputs),
-                                static_cast<size_t>(key.weights.gradient_samples), static_cast<size_t>(key.weights.held_samples),
-                                static_cast<size_t>(key.weights.off_chip), static_cast<size_t>(key.words)})
+      for (const size_t part :
+           {key.layer, key.width, to_size(key.held.inputs), to_size(key.held.outputs), to_size(key.weights.gradient_samples),
+            to_size(key.weights.held_samples), static_cast<size_t>(key.weights.off_chip), static_cast<size_t>(key.words)})
         sum = (sum ^ std::hash<size_t>()(part)) * size_t{0x9E3779B97F4A7C15} + (sum >> 29);
       return sum;
     }

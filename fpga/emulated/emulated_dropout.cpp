@@ -45,7 +45,7 @@ class FixedDropout final : public Kernel {
     std::vector<double> values;
     if (adds) values = values_of(host_, *host_of(&to));
     values.resize(elements.size());
-    for (size_t sample = 0; sample < static_cast<size_t>(spec_.micro_batch); ++sample) {
+    for (size_t sample = 0; sample < to_size(spec_.micro_batch); ++sample) {
       const std::vector<int16_t> kept = dropped_out(std::span(elements).subspan(sample * size, size), draws, sample, counted);
       for (size_t i = 0; i < size; ++i) {
         double& value = values[sample * size + i];

@@ -28,9 +28,7 @@ struct StepsOfSample {
 class StepsKeep final : public Tensor {
  public:
   StepsKeep(const RecurrentShape& shape, int64_t words, int64_t word_bytes)
-      : Tensor({{words, shape.steps, 1}, shape.samples}),
-        sequences(static_cast<size_t>(shape.directions * shape.samples)),
-        word_bytes_(word_bytes) {}
+      : Tensor({{words, shape.steps, 1}, shape.samples}), sequences(to_size(shape.directions * shape.samples)), word_bytes_(word_bytes) {}
   int64_t bytes() const override { return word_bytes_ * elements(); }  // of the board
 
   std::vector<StepsOfSample> sequences;  // [direction][sample]
@@ -101,7 +99,7 @@ class StepsKernel final : public Kernel, public StepRecorder {
     std::vector<double> errors(to_size(spec_.inputs[0].elements() * shape_.samples));
     if (target != nullptr && (arguments.adds[0] != 0 || batch.chunks > 1)) errors = values_of(host_, *target);
     if (arguments.adds[0] == 0)
-      for (size_t row = 0; row < errors.size(); row += static_cast<size_t>(shape_.steps))
+      for (size_t row = 0; row < errors.size(); row += to_size(shape_.steps))
         std::fill_n(errors.begin() + static_cast<std::ptrdiff_t>(row) + part.begin, part.size(), 0.0);
     for (int64_t d = 0; d < shape_.directions; ++d)
       for (int64_t n = 0; n < shape_.samples; ++n) {
@@ -179,10 +177,10 @@ class StepsKernel final : public Kernel, public StepRecorder {
 
   size_t sum_place(int64_t d, int64_t n, int64_t gate, int64_t unit, int64_t step) const {
     const int64_t channel = (d * shape_.gates + gate) * shape_.hidden + unit;
-    return static_cast<size_t>((n * spec_.inputs[0].channels + channel) * shape_.steps + step);
+    return to_size((n * spec_.inputs[0].channels + channel) * shape_.steps + step);
   }
   size_t output_place(int64_t d, int64_t n, int64_t feature, int64_t step) const {
-    return static_cast<size_t>((n * spec_.output.channels + d * shape_.features + feature) * shape_.steps + step);
+    return to_size((n * spec_.output.channels + d * shape_.features + feature) * shape_.steps + step);
   }
   // Visits every unit and gate of these steps: its place there, [step][unit][gate], and in a tensor of sums.
   template <typename Visit>

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/unit_steps.h"
 #include "core/plan/parts.h"
 #include "fpga/emulated/emulated_kernels.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr ChainBuild kBoardBuild{.elements = 256};  // numbers do not depend on it
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
+size_t at(int64_t index) { return to_size(index); }
 
 // What both arithmetics have: where one's own cells lie, and weights of which only one's own are there.
 class Cells {

@@ -182,7 +182,7 @@ class FloatArithmetic final : public StepArithmetic {
     auto& state = state_in(behind, RealBackState<float>{std::vector<float>(hidden * gates), std::vector<float>(hidden)});
     const RealErrors<float> made = steps_of(direction).back(floats(errors), range.size(), own, state);
     StepErrors result{std::vector<double>(made.sums.size()), {}, {}};
-    for (size_t step = 0; step < static_cast<size_t>(range.size()); ++step)
+    for (size_t step = 0; step < to_size(range.size()); ++step)
       for (size_t gate = 0; gate < gates; ++gate)
         for (size_t unit = 0; unit < hidden; ++unit)
           result.sums[(step * hidden + unit) * gates + gate] = made.sums[(step * gates + gate) * hidden + unit];
@@ -208,7 +208,7 @@ class FloatArithmetic final : public StepArithmetic {
   std::vector<float> by_gate(std::span<const double> sums, int64_t steps) const {
     const auto hidden = to_size(cell_.hidden), gates = to_size(gates_of(cell_.cell));
     std::vector<float> made(sums.size());
-    for (size_t step = 0; step < static_cast<size_t>(steps); ++step)
+    for (size_t step = 0; step < to_size(steps); ++step)
       for (size_t unit = 0; unit < hidden; ++unit)
         for (size_t gate = 0; gate < gates; ++gate)
           made[(step * gates + gate) * hidden + unit] = static_cast<float>(sums[(step * hidden + unit) * gates + gate]);

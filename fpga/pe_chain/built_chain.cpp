@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
 
@@ -202,7 +203,7 @@ int64_t fed_at(int64_t time, int64_t feeds, int64_t feeds_all, int64_t behind, i
     const int64_t needed = second ? feed + behind : feed;
     int64_t alike = std::min(feeds - feed, chains - needed % chains);
     if (second) alike = std::min(alike, feeds_all - needed);
-    time = std::max(time + 1, there[static_cast<size_t>(needed / chains)]) + alike - 1;
+    time = std::max(time + 1, item(there, needed / chains)) + alike - 1;
     feed += alike;
   }
   return time;
@@ -235,7 +236,7 @@ std::vector<FedProduct> products_of(const PeChainHardware& h, const StepSettings
 namespace {
 
 std::vector<int64_t> emissions_of(const PeChainHardware& h, const std::vector<FedProduct>& products, const PassShape& shape) {
-  std::vector<std::vector<int64_t>> there(static_cast<size_t>(shape.samples)), made = there;
+  std::vector<std::vector<int64_t>> there(to_size(shape.samples)), made = there;
   std::vector<int64_t> emissions;
   int64_t time = -1, settled = 0;  // of the last feed; when the next slice's last feed may come
   for (int64_t step = 0; step < shape.steps; ++step)
@@ -243,20 +244,19 @@ std::vector<int64_t> emissions_of(const PeChainHardware& h, const std::vector<Fe
       const auto& [s, dealt, loop, longer] = products[which];
       const int64_t slices = s.full_slices + (s.has_last ? 1 : 0), feeds_a_word = dealt ? h.chains / gates_of(h.cell) : h.chains;
       for (int64_t sample = 0; sample < shape.samples; ++sample) {
-        std::vector<int64_t>& now = made[static_cast<size_t>(sample)];
+        std::vector<int64_t>& now = item(made, sample);
         now.clear();
         for (int64_t slice = 0; slice < slices; ++slice) {
           const bool full = slice < s.full_slices, divided = !full && s.divided;
           const int64_t feeds = full ? s.feeds : s.feeds_last, words = full ? h.per_chain : s.words_last;
           const bool waits = (step > 0 || which > 0) && slice == 0;
-          time = waits ? fed_at(time, feeds, s.feeds, divided ? s.feeds_last : 0, feeds_a_word, there[static_cast<size_t>(sample)])
-                       : time + feeds;
+          time = waits ? fed_at(time, feeds, s.feeds, divided ? s.feeds_last : 0, feeds_a_word, item(there, sample)) : time + feeds;
           time = std::max(time, settled);
           settled = time + std::max(2 * (full ? h.per_chain : s.depths_last), h.element_bits == 32 ? kLanesSettle : 0);
           for (int64_t word = 0; word < words; ++word) now.push_back(time + loop + 2 * (divided ? 2 * word + 1 : word));
         }
         emissions.insert(emissions.end(), now.begin(), now.end());
-        std::swap(there[static_cast<size_t>(sample)], now);
+        std::swap(item(there, sample), now);
       }
       settled += longer;
     }
@@ -276,7 +276,7 @@ std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSetting
 int64_t steady_step_cycles(const PeChainHardware& h, const StepSettings& s, int64_t samples, bool back) {
   const std::vector<int64_t> words = emission_cycles(h, s, {.samples = samples, .steps = 4}, back);
   const int64_t words_of_step = samples * (s.recurrent.words + (s.projects ? s.projection.words : 0));
-  return words.back() - words[words.size() - 1 - static_cast<size_t>(words_of_step)];
+  return words.back() - words[words.size() - 1 - to_size(words_of_step)];
 }
 
 int64_t steady_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 
 namespace millrace {
@@ -15,7 +16,7 @@ LastSlice last_slice_of(const ChainProduct& product) {
 
 std::vector<int64_t> slice_feeds(const ChainProduct& product) {
   const LastSlice last = last_slice_of(product);
-  std::vector<int64_t> feeds(static_cast<size_t>(last.full_slices), product.inputs);
+  std::vector<int64_t> feeds(to_size(last.full_slices), product.inputs);
   if (last.outputs > 0) feeds.push_back(divided_up(product.inputs, last.parts));
   return feeds;
 }
@@ -47,7 +48,7 @@ int64_t exposed_cycles(const ChainProduct& product, const StepWait& wait) {
 
 int64_t simulated_step_cycles(const ChainProduct& product, const StepWait& wait, int64_t steps) {
   const LastSlice last = last_slice_of(product);
-  std::vector<int64_t> there(static_cast<size_t>(product.inputs), 0), made(there);
+  std::vector<int64_t> there(to_size(product.inputs), 0), made(there);
   int64_t time = 0, before = 0, cycles = 0;
   for (int64_t step = 0; step < steps; ++step) {
     int64_t base = 0;
@@ -55,12 +56,11 @@ int64_t simulated_step_cycles(const ChainProduct& product, const StepWait& wait,
       const bool full = slice < last.full_slices;
       const int64_t outputs = full ? product.elements : last.outputs, feeds = divided_up(product.inputs, full ? 1 : last.parts);
       for (int64_t cycle = 0; cycle < feeds; ++cycle) {
-        for (int64_t input = cycle; input < product.inputs; input += feeds) time = std::max(time, there[static_cast<size_t>(input)]);
+        for (int64_t input = cycle; input < product.inputs; input += feeds) time = std::max(time, item(there, input));
         ++time;
       }
       // Results relay down and back, as many a cycle as there are chains.
-      for (int64_t output = 0; output < outputs; ++output)
-        made[static_cast<size_t>(base + output)] = time + wait.latency + 2 * (output / wait.chains);
+      for (int64_t output = 0; output < outputs; ++output) item(made, base + output) = time + wait.latency + 2 * (output / wait.chains);
       base += outputs;
     }
     std::swap(there, made);

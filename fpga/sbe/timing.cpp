@@ -131,13 +131,13 @@ class Slots {
     int64_t there = 0;
     for (int64_t transfer = 0; transfer < job.transfers; ++transfer) {
       size_t slot = kMostSlots;
-      for (size_t i = 0; i < static_cast<size_t>(slots_); ++i)
+      for (size_t i = 0; i < to_size(slots_); ++i)
         if (!taken[i] && (slot == kMostSlots || free_[i] < free_[slot])) slot = i;
       bus_ = there = std::max(bus_, free_[slot]) + divided_up(fast_item(job.words, transfer), words_per_cycle_);
       taken[slot] = true;
     }
     array_ = std::max(array_, there) + job.cycles;
-    for (size_t i = 0; i < static_cast<size_t>(slots_); ++i)
+    for (size_t i = 0; i < to_size(slots_); ++i)
       if (taken[i]) free_[i] = array_;
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/assemble.h"
 #include "partitioner/hybrid/shortage_text.h"
 
@@ -60,7 +61,7 @@ double BatchRing::seconds(double link_bits, double steps) const {
 
 double BatchRing::held_bits(int64_t device, int64_t samples, double parameter_share) const {
   const PlanOptions& options = task_->options;
-  const bool engines = task_->models[static_cast<size_t>(device)]->dedicated_engines();
+  const bool engines = fast_item(task_->models, device)->dedicated_engines();
   const auto element = static_cast<double>(bits_of(engines ? options.arithmetic.wire : options.arithmetic.compute));
   double parameters = 0;
   double activations = 0;
@@ -74,7 +75,7 @@ double BatchRing::held_bits(int64_t device, int64_t samples, double parameter_sh
 
 double BatchRing::capacity_bits(int64_t device) const {
   double bits = 0;
-  for (const NamedAmount& amount : task_->models[static_cast<size_t>(device)]->capacities()) {
+  for (const NamedAmount& amount : fast_item(task_->models, device)->capacities()) {
     if (amount.name.ends_with("_bits")) bits += amount.amount;
     if (amount.name.ends_with("_bytes")) bits += 8 * amount.amount;
   }
@@ -103,7 +104,7 @@ Reason BatchRing::memory_reason(double parameter_share) const {
   reason.missing /= 8;
   reason.resource = "memory_bytes";
   reason.text = fmt::format("device {} ({}) lacks {} for {} parameters and the activations of one sample", reason.device,
-                            task_->cluster.devices[static_cast<size_t>(reason.device)].device, amount_text(reason.resource, reason.missing),
+                            fast_item(task_->cluster.devices, reason.device).device, amount_text(reason.resource, reason.missing),
                             parameter_share == 1 ? "all" : "its share of the");
   return reason;
 }
@@ -128,7 +129,7 @@ void BatchRing::fill(const BatchStep& step, PlanSummary& summary) const {
   double watts = 0;
   bool all_known = true;
   for (int64_t d = 0; d < devices(); ++d) {
-    const auto index = static_cast<size_t>(d);
+    const auto index = to_size(d);
     const CostModel& model = *task_->models[index];
     DeviceFigures device;
     device.index = d;

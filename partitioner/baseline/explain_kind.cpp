@@ -75,12 +75,12 @@ class Divisions {
   }
   double seconds(int64_t device, size_t begin, size_t end) {
     Amounts taken{};
-    return costs_.segment_seconds(static_cast<size_t>(device), begin, end, taken);
+    return costs_.segment_seconds(to_size(device), begin, end, taken);
   }
 
   std::string of_layer(size_t unit) {
     const Graph& graph = *task_.graph;
-    const std::string& layer = graph.node(graph.groups()[static_cast<size_t>(units_[unit].group)].head).layer.name;
+    const std::string& layer = graph.node(fast_item(graph.groups(), units_[unit].group).head).layer.name;
     const Group& group = *std::ranges::find(plan_.groups, layer, &Group::layer);
     const auto device_of = [&](int64_t shard) {
       return std::ranges::lower_bound(places_, item(plan_.shards, shard).device) - places_.begin();

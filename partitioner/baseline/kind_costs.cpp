@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
@@ -11,7 +12,7 @@
 namespace millrace::by_kind {
 
 KindCosts::Asked KindCosts::question(size_t device, const Unit& unit) const {
-  const LayerGroup& group = graph_.groups()[static_cast<size_t>(unit.group)];
+  const LayerGroup& group = fast_item(graph_.groups(), unit.group);
   const Node& head = graph_.node(group.head);
   Asked made;
   const int64_t sums = sum_shape(head).channels;
@@ -48,7 +49,7 @@ KindCosts::Asked KindCosts::shared_question(size_t device, const Unit& steps, si
 }
 
 ShardCost KindCosts::gradients_of(size_t device, const Unit& steps) const {
-  Node behind = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+  Node behind = graph_.node(fast_item(graph_.groups(), steps.group).head);
   behind.input_error_needed = true;  // or the way back through time would be among them
   Asked made = question(device, steps);
   made.asked.node = &behind;
@@ -119,7 +120,7 @@ double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amoun
   for (size_t i = 0; i < capacities.size(); ++i) {
     const double missing = amounts[i] - capacities[i].amount;
     if (missing <= 0) continue;
-    const std::string& first = graph_.node(graph_.groups()[static_cast<size_t>(units_[begin].group)].head).layer.name;
+    const std::string& first = graph_.node(fast_item(graph_.groups(), units_[begin].group).head).layer.name;
     refuse(
         device, capacities[i].name, missing,
         fmt::format("device {} ({}) would need {} {} for what begins with layer \"{}\", and has {}; use more devices", device,
@@ -130,7 +131,7 @@ double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amoun
 }
 
 void KindCosts::refuse_steps(size_t device, const Unit& steps, const std::string& why) {
-  const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+  const Node& head = graph_.node(fast_item(graph_.groups(), steps.group).head);
   const auto* cell = std::get_if<Recurrent>(&head.layer.operation);
   refuse(device, "weight_words", 1,
          fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, {}or leave the layer to a CPU or GPU", device,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "core/plan/seats.h"
 
@@ -80,7 +81,7 @@ class FoldedSearch {
   }
 
   bool add_place(size_t device, size_t begin, size_t end, Folded& at) {
-    const auto seat = static_cast<size_t>(seats_[device]);
+    const auto seat = to_size(seats_[device]);
     Amounts amounts{};
     const double seconds = costs_.segment_seconds(device, begin, end, amounts);
     if (seconds == kNever) return false;
@@ -123,7 +124,7 @@ class FoldedSearch {
   void add_to_cables(size_t link, size_t cut, Folded& at) const {
     const LinkEntry& entry = task_.cluster.links[link];
     const auto& [forward, backward] = traffic_.bits(cut, costs_.lends(link, cut));
-    const auto forth = static_cast<size_t>(cables_[2 * link]), back = static_cast<size_t>(cables_[2 * link + 1]);
+    const auto forth = to_size(cables_[2 * link]), back = to_size(cables_[2 * link + 1]);
     at.cables[forth] += forward / (1e9 * entry.forward_gbps);
     at.cables[back] += backward / (1e9 * entry.backward_gbps);
     // Both directions are of one cable, whose budget they share.

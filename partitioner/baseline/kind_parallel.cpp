@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
@@ -228,7 +229,7 @@ class KindSearch {
     }
     return reason;
   }
-  const Node& head_of(const Unit& unit) const { return graph_.node(graph_.groups()[static_cast<size_t>(unit.group)].head); }
+  const Node& head_of(const Unit& unit) const { return graph_.node(fast_item(graph_.groups(), unit.group).head); }
 
   // Into the shard of its x W: the time of those gradients, and the memory of the steps' parameters.
   void add_lent_steps(size_t device, const Unit& steps, Shard& shard, const std::vector<ChannelRange>& units,
@@ -249,7 +250,7 @@ class KindSearch {
     std::vector<NamedAmount> theirs = cost.resources;
     if (NamedAmount* const own = amount(shard.resources), * const more = amount(theirs); own != nullptr && more != nullptr)
       own->amount += more->amount;
-    const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+    const Node& head = graph_.node(fast_item(graph_.groups(), steps.group).head);
     const auto first = static_cast<int64_t>(device) + 1;
     for (ParameterHome& home : units.empty() ? homes_before_steps(head, first) : homes_before_steps(head, first, units))
       homes.push_back(std::move(home));
@@ -258,7 +259,7 @@ class KindSearch {
   // The best way for `boards` boards from `device` on to share those steps; none where they cannot, which is told.
   std::optional<BestSplit> shared_by(size_t device, size_t boards, size_t unit, size_t end) {
     const Unit steps = parts_between(units_, unit, end).front();
-    const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+    const Node& head = graph_.node(fast_item(graph_.groups(), steps.group).head);
     const auto& cell = std::get<Recurrent>(head.layer.operation);
     const size_t last = device + boards - 1;
     const int64_t grain = grain_of(cell), grains = cell.hidden / grain;  // what is divided

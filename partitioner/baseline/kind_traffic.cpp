@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/index.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
@@ -24,7 +25,7 @@ KindTraffic::KindTraffic(const Graph& graph, const std::vector<Unit>& units, con
     }
     count_link(two, cut, bits_[cut]);
     if (units_[cut].part != Part::kSteps) continue;
-    two.remote_homes = homes_before_steps(graph_.node(graph_.groups()[static_cast<size_t>(units_[cut].group)].head), 1);
+    two.remote_homes = homes_before_steps(graph_.node(fast_item(graph_.groups(), units_[cut].group).head), 1);
     count_link(two, cut, remote_bits_[cut]);
   }
 }
@@ -64,7 +65,7 @@ double KindTraffic::seconds(const LinkEntry& entry, size_t cut, bool remote) con
 // From plans of as few cells before it as can be, and of as few behind.
 std::vector<std::pair<double, double>> KindTraffic::lines_between(size_t unit, const LinkEntry& entry) {
   auto [found, fresh] = shared_bits_.try_emplace(unit);
-  const auto& cell = std::get<Recurrent>(graph_.node(graph_.groups()[static_cast<size_t>(units_[unit].group)].head).layer.operation);
+  const auto& cell = std::get<Recurrent>(graph_.node(fast_item(graph_.groups(), units_[unit].group).head).layer.operation);
   const int64_t cells = cell.hidden, grain = grain_of(cell);
   if (fresh)
     for (const int64_t before : {grain, cells - grain}) found->second.push_back(bits_between(unit, before, cells));
@@ -85,13 +86,13 @@ std::pair<double, double> KindTraffic::bits_between(size_t unit, int64_t before,
   for (const Unit& part : parts_between(units_, 0, unit)) shards.push_back(shard_of(graph_, part, 0));
   for (const int64_t board : {0, 1}) {
     shards.push_back(shard_of(graph_, units_[unit], 1 + board));
-    shards.back().units = units[static_cast<size_t>(board)];
+    shards.back().units = fast_item(units, board);
   }
   for (const Unit& part : parts_between(units_, unit + 1, units_.size())) shards.push_back(shard_of(graph_, part, 3));
   PlanRequest request = request_;
   request.cluster = uniform_cluster("cpu", unit + 1 < units_.size() ? 4 : 3);
   request.windows.clear();
-  request.remote_homes = homes_before_steps(graph_.node(graph_.groups()[static_cast<size_t>(units_[unit].group)].head), 1, units);
+  request.remote_homes = homes_before_steps(graph_.node(fast_item(graph_.groups(), units_[unit].group).head), 1, units);
   const Plan plan = assemble_plan(graph_, request, std::move(shards));
   std::pair<double, double> bits{0, 0};
   for (const Flow& flow : plan.flows)

@@ -1,5 +1,6 @@
 #include "partitioner/baseline/kind_units.h"
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace::by_kind {
@@ -36,7 +37,7 @@ bool may_end(const std::vector<Unit>& units, size_t begin, size_t end) {
 }
 
 Shard shard_of(const Graph& graph, const Unit& unit, int64_t device) {
-  const Node& head = graph.node(graph.groups()[static_cast<size_t>(unit.group)].head);
+  const Node& head = graph.node(fast_item(graph.groups(), unit.group).head);
   Shard shard;
   shard.device = device;
   shard.layer = head.layer.name;

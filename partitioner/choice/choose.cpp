@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/rings_side_by_side.h"
 #include "core/plan/seats.h"
 #include "core/plan/time_chunking.h"
@@ -41,7 +42,7 @@ double rate_of(const Outcome& outcome) { return outcome.feasible ? outcome.summa
 // First and last of neighbouring devices of one kind.
 std::vector<std::pair<size_t, size_t>> runs_of(const PlanTask& task, const Places& kept) {
   std::vector<std::pair<size_t, size_t>> runs;
-  const auto kind = [&](size_t i) { return task.models[static_cast<size_t>(kept[i])]; };
+  const auto kind = [&](size_t i) { return fast_item(task.models, kept[i]); };
   for (size_t i = 0; i < kept.size(); ++i) {
     if (!runs.empty() && kind(runs.back().second) == kind(i)) {
       runs.back().second = i;
@@ -63,7 +64,7 @@ std::string device_list(const PlanTask& task, const Places& kept) {
   std::string text;
   for (int64_t d = 0; d < static_cast<int64_t>(task.models.size()); ++d)
     if (!std::ranges::binary_search(kept, d))
-      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", d, task.cluster.devices[static_cast<size_t>(d)].device);
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", d, fast_item(task.cluster.devices, d).device);
   return text.empty() ? "none" : text;
 }
 
@@ -124,7 +125,7 @@ class RingChooser {
     if (!best.plan) return;
     Places working;
     for (const int64_t place : kept_)
-      if (!best.summary.devices[static_cast<size_t>(place)].shards.empty()) working.push_back(place);
+      if (!fast_item(best.summary.devices, place).shards.empty()) working.push_back(place);
     if (working.empty() || working.size() == kept_.size()) return;
     Outcome same = outcome_of(working);
     // A little slower by itself: the plan that is known stays, and the next round is of those that work.
@@ -251,7 +252,7 @@ class RingChooser {
     }
     return tries;
   }
-  bool is_board(size_t i) const { return task_->models[static_cast<size_t>(kept_[i])]->dedicated_engines(); }
+  bool is_board(size_t i) const { return fast_item(task_->models, kept_[i])->dedicated_engines(); }
 
   // Of two cards that fill all places in turn: what fewer laps, or the first card alone, would do. The layers that are not divided then are
   // whole on the first card, whichever is best.
@@ -298,7 +299,7 @@ bool like_rings(const PlanTask& task, size_t count, size_t size) {
 std::optional<PlanTask> ring_of(const PlanTask& task, int64_t count, bool leave_over) {
   if (count == 1) return task;
   if (count < 1 || count > std::ssize(task.models) || task.options.mini_batch % count != 0) return std::nullopt;
-  const auto rings = static_cast<size_t>(count);
+  const auto rings = to_size(count);
   size_t size = task.models.size() / rings;
   if (!leave_over && size * rings != task.models.size()) return std::nullopt;
   while (size > 0 && !like_rings(task, rings, size)) size = leave_over ? size - 1 : 0;
@@ -340,7 +341,7 @@ struct Answer {
 // Devices without work: of each of several rings, and left over behind them.
 std::string with_left_over(const PlanTask& whole, const Way& way, const std::string& idle) {
   if (way.replicas == 1) return idle;
-  Places rings(static_cast<size_t>(way.replicas) * way.task.models.size());
+  Places rings(to_size(way.replicas) * way.task.models.size());
   std::iota(rings.begin(), rings.end(), 0);
   const std::string over = device_list(whole, rings);
   if (idle == "none") return over;

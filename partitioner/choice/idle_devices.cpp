@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/assemble.h"
 #include "partitioner/hybrid/ring_plan.h"
 
@@ -30,11 +31,11 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
   smaller.cluster.links.clear();
   smaller.bridges.clear();
   for (size_t i = 0; i < kept.size(); ++i) {
-    const auto device = static_cast<size_t>(kept[i]);
+    const auto device = to_size(kept[i]);
     smaller.models.push_back(task.models[device]);
     smaller.cluster.devices.push_back(task.cluster.devices[device]);
     if (i == 0) continue;
-    const auto before = static_cast<size_t>(kept[i - 1]);
+    const auto before = to_size(kept[i - 1]);
     if (device - before > 1) smaller.bridges.insert(static_cast<int64_t>(i) - 1);
     smaller.cluster.links.push_back(joined(std::span(task.cluster.links).subspan(before, device - before)));
   }
@@ -58,7 +59,7 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
 }
 
 Plan on_whole_ring(const Plan& plan, const PlanTask& whole, std::span<const int64_t> kept) {
-  const auto place = [&](int64_t device) { return kept[static_cast<size_t>(device)]; };
+  const auto place = [&](int64_t device) { return fast_item(kept, device); };
   PlanRequest request{.cluster = whole.cluster,
                       .alignment = plan.alignment,
                       .mini_batch = plan.mini_batch,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/recomputation.h"
 #include "core/plan/seats.h"
 #include "partitioner/baseline/baseline.h"
@@ -64,8 +65,8 @@ Reason refused_in(const Plan& plan, const PlanTask& task) {
     layers.insert(layers.begin(), group.layer);
     for (const std::string& layer : layers) {
       const size_t makers = layer == group.layer ? makers_of(plan, group) : group.shards.size();
-      const int64_t owner = plan.shards[static_cast<size_t>(group.shards[makers - 1])].device;
-      const auto device = static_cast<size_t>(owner);
+      const int64_t owner = fast_item(plan.shards, group.shards[makers - 1]).device;
+      const auto device = to_size(owner);
       const std::string refusal = task.models[device]->refusal(task.graph->node(task.graph->index_of(layer)));
       if (refusal.empty()) continue;
       reason.device = owner;

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/graph/graph.h"
 #include "core/plan/cuts.h"
 
@@ -69,7 +70,7 @@ class Chain {
     int64_t units = 1;
     int64_t outputs_per_unit = 0;  // of a grouped convolution
   };
-  const Part& part(int64_t group) const { return parts_[static_cast<size_t>(group)]; }
+  const Part& part(int64_t group) const { return fast_item(parts_, group); }
   CutPlace place_in(const Part& part, int64_t units) const;
 
   const Graph* graph_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -45,7 +46,7 @@ double seconds_on(const Link& link, const LinkBits& bits) {
 
 CutLoads::CutLoads(const Chain& chain, int64_t element_bits) : chain_(&chain), element_bits_(element_bits) {
   const Graph& graph = chain.graph();
-  groups_.resize(static_cast<size_t>(chain.groups()));
+  groups_.resize(to_size(chain.groups()));
   // A tensor crosses every cut between its own group and the last group that reads it.
   const auto add_tensor = [&](int64_t tensor, int64_t made_in, const std::vector<int64_t>& consumers) {
     const int64_t elements = graph.shape_of(tensor).elements();
@@ -53,7 +54,7 @@ CutLoads::CutLoads(const Chain& chain, int64_t element_bits) : chain_(&chain), e
     int64_t last = made_in;
     for (const int64_t consumer : consumers) last = std::max(last, graph.node(consumer).group);
     for (int64_t g = made_in + 1; g <= last; ++g) {
-      GroupLoad& load = groups_[static_cast<size_t>(g)];
+      GroupLoad& load = fast_item(groups_, g);
       load.before.forward += elements;
       if (error) load.before.backward += elements;
       const bool head_alone = std::none_of(consumers.begin(), consumers.end(), [&](int64_t consumer) {
@@ -79,7 +80,7 @@ CutLoads::CutLoads(const Chain& chain, int64_t element_bits) : chain_(&chain), e
   add_tensor(kNetworkInput, -1, readers_of_input);
   for (int64_t g = 0; g < chain.groups(); ++g) {
     const Node& head = chain.head_of(g);
-    GroupLoad& load = groups_[static_cast<size_t>(g)];
+    GroupLoad& load = fast_item(groups_, g);
     load.sum_plane_forward = sum_shape(head).plane();
     if (head.error_needed) load.sum_plane_backward = load.sum_plane_forward;
   }
@@ -88,7 +89,7 @@ CutLoads::CutLoads(const Chain& chain, int64_t element_bits) : chain_(&chain), e
 LinkBits CutLoads::at(int64_t position) const {
   if (position == chain_->end()) return {};
   const int64_t g = chain_->group_at(position);
-  const GroupLoad& load = groups_[static_cast<size_t>(g)];
+  const GroupLoad& load = fast_item(groups_, g);
   LinkBits elements = load.before;
   if (position != chain_->begin_of(g)) {
     const LayerExtent& extent = chain_->extent_of(g);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -54,7 +55,7 @@ CutSearch::CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::sp
 }
 
 void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int64_t last, Memory& memory, PositionSet& set) const {
-  const auto index = static_cast<size_t>(link);
+  const auto index = to_size(link);
   const Chain& chain = segments_->chain();
   if (!rules_.windows.empty()) {
     first = std::max(first, rules_.windows[index].begin);
@@ -144,7 +145,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
 // The ends of feasible prefixes, per device; shorter than the ring when a device cannot be reached.
 std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Storage& storage) const {
   Memory memory = new_memory();
-  std::vector<int64_t> nearest(static_cast<size_t>(devices()));
+  std::vector<int64_t> nearest(to_size(devices()));
   int64_t begin = segments_->chain().end();
   for (size_t d = nearest.size(); d-- > 0;) {
     nearest[d] = begin;
@@ -160,7 +161,7 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
-    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)], memory);
+    from = next(d, from, periods, storage, fast_item(nearest, d), memory);
     if (from.empty()) break;
     sets.push_back(from);
   }
@@ -176,7 +177,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
   const Chain& chain = segments_->chain();
   SegmentLoads::Found found(*segments_);
-  std::vector<int64_t> cuts(static_cast<size_t>(devices() - 1));
+  std::vector<int64_t> cuts(to_size(devices() - 1));
   int64_t end = chain.end();
   for (int64_t d = devices() - 1; d > 0; --d) {
     const bool between_layers = end == chain.end() || end == chain.begin_of(chain.group_at(end));
@@ -191,7 +192,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
       least_bits = bits;
     };
     const auto consider_from = [&](int64_t nearest) {
-      for (const Progression& run : sets[static_cast<size_t>(d - 1)]) {
+      for (const Progression& run : fast_item(sets, d - 1)) {
         const Progression part = within(run, nearest, last);
         if (part.begin > part.end) continue;
         consider(part.begin);
@@ -209,7 +210,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
       MILLRACE_CHECK(segments_->any_undecided(), "a feasible prefix has no feasible start");
       return std::nullopt;
     }
-    cuts[static_cast<size_t>(d - 1)] = best;
+    fast_item(cuts, d - 1) = best;
     end = best;
   }
   return cuts;
@@ -224,7 +225,7 @@ std::vector<int64_t> CutSearch::furthest(const Periods& periods, const Storage& 
     if (from.empty()) break;
     ends.push_back(from.back().end);
   }
-  ends.resize(static_cast<size_t>(devices()), -1);
+  ends.resize(to_size(devices()), -1);
   return ends;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -83,12 +85,12 @@ bool ExhaustiveSearch::is_small() const {
 bool ExhaustiveSearch::carries(int64_t link, int64_t position, const Label& label, double period) const {
   const int64_t elements = label.elements();
   if (elements > 0 && !traffic_.allowed) return false;
-  return seconds_on(links_[static_cast<size_t>(link)], traffic_.with(cuts_->at(position), elements)) <= period;
+  return seconds_on(fast_item(links_, link), traffic_.with(cuts_->at(position), elements)) <= period;
 }
 
 // False where it gives up.
 bool ExhaustiveSearch::pass_device(int64_t device, const Periods& periods, Walk& walk) const {
-  const auto d = static_cast<size_t>(device);
+  const auto d = to_size(device);
   const Chain& chain = segments_->chain();
   walk.labels[d].assign(walk.places[d].size(), {});
   for (size_t start = 0; start < walk.places[d].size(); ++start) {
@@ -166,7 +168,7 @@ std::optional<ExhaustiveAnswer> ExhaustiveSearch::at(const Periods& periods) con
     KeptWeights& kept = answer.kept.emplace_back();
     for (size_t size = 0; size < walk.sizes.size(); ++size)
       kept.push_back({walk.sizes[size].first, walk.sizes[size].second, label->kept[size]});
-    if (d + 1 == static_cast<size_t>(devices)) break;
+    if (d + 1 == to_size(devices)) break;
     answer.cuts.push_back(walk.places[d + 1][label->next_place]);
     label = &walk.labels[d + 1][label->next_place][label->next_label];
   }

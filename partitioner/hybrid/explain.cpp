@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/seats.h"
@@ -55,7 +56,7 @@ OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
 
 std::string limit_text(const PlanTask& task, const Outcome& outcome) {
   const PlanSummary& summary = outcome.summary;
-  const auto index = static_cast<size_t>(summary.bottleneck.index);
+  const auto index = to_size(summary.bottleneck.index);
   if (summary.bottleneck.kind == "link") {
     const LinkFigures& link = summary.links[index];
     const LinkEntry& entry = task.cluster.links[index];

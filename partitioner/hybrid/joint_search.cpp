@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "partitioner/hybrid/stretch_load.h"
 
@@ -67,10 +68,10 @@ void JointSearch::weigh() const {
   std::vector<double> least;
   std::map<size_t, bool> seen;
   bool alike = true;
-  weights_.of_group.assign(static_cast<size_t>(chain.groups()), 0);
+  weights_.of_group.assign(to_size(chain.groups()), 0);
   for (int64_t d = 0; d < segments_->devices(); ++d) {
     const CostModel& model = segments_->model(d);
-    const size_t memory = memory_of_[static_cast<size_t>(d)];
+    const size_t memory = fast_item(memory_of_, d);
     if (memory == weights_.unit.size()) {
       weights_.unit.push_back(0);
       least.push_back(0);
@@ -82,9 +83,9 @@ void JointSearch::weigh() const {
       if (divides(chain.head_of(g).layer.operation) && demand.parameters <= 0 && !model.keeps_off_chip(chain.head_of(g))) alike = false;
       if (demand.parameters <= 0) continue;
       int64_t elements = 0;
-      const int64_t node = graph.groups()[static_cast<size_t>(g)].head;
+      const int64_t node = fast_item(graph.groups(), g).head;
       for (const Block& block : chain.blocks(g, chain.begin_of(g), chain.end_of(g))) elements += weight_elements(graph, node, block);
-      weights_.of_group[static_cast<size_t>(g)] = elements;
+      fast_item(weights_.of_group, g) = elements;
       const double unit = demand.parameters / static_cast<double>(std::max<int64_t>(elements, 1));
       least[memory] = least[memory] == 0 ? unit : std::min(least[memory], unit);
       weights_.unit[memory] = std::max(weights_.unit[memory], unit);
@@ -106,11 +107,11 @@ void JointSearch::weigh() const {
 double JointSearch::storage_before(int64_t position) const {
   const Chain& chain = segments_->chain();
   const int64_t group = position == chain.end() ? chain.groups() : chain.group_at(position);
-  int64_t weights = weights_.before[static_cast<size_t>(group)];
+  int64_t weights = fast_item(weights_.before, group);
   if (group < chain.groups() && position > chain.begin_of(group)) {
     const double part =
         static_cast<double>(position - chain.begin_of(group)) / static_cast<double>(chain.end_of(group) - chain.begin_of(group));
-    weights += std::llround(part * static_cast<double>(weights_.of_group[static_cast<size_t>(group)]));
+    weights += std::llround(part * static_cast<double>(fast_item(weights_.of_group, group)));
   }
   return static_cast<double>(weights) * weights_.unit.front();
 }
@@ -128,7 +129,7 @@ double JointSearch::elements_of(const Excess& excess) const {
 
 // The most elements that a link carries on top of a load; below 0 when not even the load.
 double JointSearch::spare(int64_t link, LinkBits load, double period) const {
-  const Link& at = links_[static_cast<size_t>(link)];
+  const Link& at = fast_item(links_, link);
   const auto carries = [&](int64_t elements) { return seconds_on(at, traffic_.with(load, elements)) <= period; };
   if (!carries(0)) return -1;
   if (!traffic_.allowed) return 0;
@@ -186,7 +187,7 @@ std::vector<JointSearch::Cell> JointSearch::cells_of(int64_t link, const Positio
   double weights = 0;
   std::map<int64_t, int64_t> layers;  // the group and how many places it has here
   const auto weights_in = [&](int64_t group, int64_t count) {
-    return static_cast<double>(weights_.of_group[static_cast<size_t>(group)]) * static_cast<double>(count) /
+    return static_cast<double>(fast_item(weights_.of_group, group)) * static_cast<double>(count) /
            static_cast<double>(chain.end_of(group) - chain.begin_of(group));
   };
   for (const Progression& run : runs) {
@@ -241,22 +242,22 @@ std::vector<JointSearch::Cell> JointSearch::cells_of(int64_t link, const Positio
 }
 
 void JointSearch::extend(int64_t device, int64_t start, int64_t end, const ShardDemand& demand, bool off_chip, Walk& walk) const {
-  const auto d = static_cast<size_t>(device);
+  const auto d = to_size(device);
   const CostModel& model = segments_->model(device);
   const size_t memory = memory_of_[d];
   const double unit = weights_.unit[memory];
   const double fixed = demand.amounts[model.parameter_memory()];
   double room = std::max(0.0, model.capacities()[model.parameter_memory()].amount - fixed);
   if (weights_.uniform) room = std::floor(room / unit) * unit;
-  const Cell& from = walk.cells[d][static_cast<size_t>(start)];
+  const Cell& from = fast_item(walk.cells[d], start);
   const double spare = device == 0 ? kMostElements : walk.over_cells ? from.spare_most : from.spare_first;
-  const std::vector<Label>& after = walk.labels[d + 1][static_cast<size_t>(end)];
-  std::vector<Label>& labels = walk.labels[d][static_cast<size_t>(start)];
+  const std::vector<Label>& after = fast_item(walk.labels[d + 1], end);
+  std::vector<Label>& labels = fast_item(walk.labels[d], start);
   const size_t kinds = weights_.unit.size();
   for (size_t l = 0; l < after.size(); ++l) {
     Label label{after[l].excess, static_cast<int32_t>(end), static_cast<int32_t>(l)};
     if (walk.sums) {
-      const Cell& to = walk.cells[d + 1][static_cast<size_t>(end)];
+      const Cell& to = fast_item(walk.cells[d + 1], end);
       if (off_chip) label.excess[memory] -= to.before_last - from.before_first;
       label.excess[memory] = std::max(label.excess[memory] - room, from.before_first);
       if ((label.excess[memory] - from.before_last) / unit > spare + kNothing) continue;
@@ -283,7 +284,7 @@ void JointSearch::extend(int64_t device, int64_t start, int64_t end, const Shard
 }
 
 void JointSearch::pass_device(int64_t device, Walk& walk) const {
-  const auto d = static_cast<size_t>(device);
+  const auto d = to_size(device);
   const Chain& chain = segments_->chain();
   const CostModel& model = segments_->model(device);
   const double period = walk.periods.compute;
@@ -292,8 +293,8 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
   walk.labels[d].assign(starts.size(), {});
   const auto whole = [&](int64_t group, bool off_chip) -> const ShardLoad& {
     auto& known = walk.whole[{segments_->kind_of(device), off_chip}];
-    known.resize(static_cast<size_t>(chain.groups()));
-    std::optional<ShardLoad>& load = known[static_cast<size_t>(group)];
+    known.resize(to_size(chain.groups()));
+    std::optional<ShardLoad>& load = fast_item(known, group);
     if (!load) load = segments_->load(device, group, chain.begin_of(group), chain.end_of(group), period, off_chip);
     return *load;
   };
@@ -365,17 +366,17 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   const Chain& chain = segments_->chain();
   Walk walk;
   walk.periods = periods;
-  walk.cells.resize(static_cast<size_t>(devices + 1));
+  walk.cells.resize(to_size(devices + 1));
   const double all = weights_.adds_up ? storage_before(chain.end()) : 0;
   walk.cells.front() = {{0, 0, 0, kMostElements, kMostElements, 0, 0}};
   walk.cells.back() = {{chain.end(), chain.end(), chain.groups(), 0, 0, all, all}};
   for (int64_t d = 1; d < devices; ++d) {
     bool every_place = true;
-    walk.cells[static_cast<size_t>(d)] = cells_of(d - 1, places[static_cast<size_t>(d - 1)], periods.link, cells, every_place);
+    fast_item(walk.cells, d) = cells_of(d - 1, fast_item(places, d - 1), periods.link, cells, every_place);
     answer.every_place = answer.every_place && every_place;
   }
   const auto least_excess = [&]() -> const Label* {
-    walk.labels.assign(static_cast<size_t>(devices + 1), {});
+    walk.labels.assign(to_size(devices + 1), {});
     Label at_end;
     if (walk.sums) at_end.excess[0] = all;
     walk.labels.back() = {{at_end}};
@@ -389,9 +390,9 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   const Label* label = least_excess();
   answer.verdict = nothing_left(label) ? JointAnswer::Verdict::kFound : JointAnswer::Verdict::kImpossible;
   for (int64_t d = 1; label != nullptr && d < devices; ++d) {
-    const auto cell = static_cast<size_t>(label->next_cell);
-    answer.cuts.push_back(walk.cells[static_cast<size_t>(d)][cell].first);
-    label = &walk.labels[static_cast<size_t>(d)][cell][static_cast<size_t>(label->next_label)];
+    const auto cell = to_size(label->next_cell);
+    answer.cuts.push_back(fast_item(walk.cells, d)[cell].first);
+    label = &fast_item(fast_item(walk.labels, d)[cell], label->next_label);
   }
   if (answer.verdict == JointAnswer::Verdict::kImpossible && !(answer.every_place && !walk.forgot)) {
     walk.over_cells = true;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -79,7 +81,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
     const Node& node = graph.nodes()[i];
     lags.push_back(lag_of(node, rules));
     for (const int64_t input : node.inputs)
-      if (input != kNetworkInput) reads[i] = std::max(reads[i], made[static_cast<size_t>(input)]);
+      if (input != kNetworkInput) reads[i] = std::max(reads[i], fast_item(made, input));
     made[i] = reads[i] + lags[i].forward;
   }
   std::vector<double> error(count, 0), error_back(count, 0);  // when its output's error is there, and its input's
@@ -93,7 +95,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
     turns[i] = role_of(node.layer.operation) == Role::kRecurrence || (recurs && node.input_shapes[0].height > 1);
     error[i] = made[i];
     for (const int64_t consumer : node.consumers) {
-      const auto c = static_cast<size_t>(consumer);
+      const auto c = to_size(consumer);
       error[i] = std::max(error[i], error_back[c]);
       dense_from[i] = std::max(dense_from[i], dense_from[c]);
       turns[i] = turns[i] || turns[c];
@@ -103,7 +105,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
   }
   std::vector<double> lifetimes;
   for (const LayerGroup& group : graph.groups()) {
-    const auto head = static_cast<size_t>(group.head);
+    const auto head = to_size(group.head);
     lifetimes.push_back(error[head] + lags[head].release - reads[head] + (rules.fc_barrier ? 1 + dense_from[head] : 0) +
                         (turns[head] && !rules.fc_barrier ? 1 : 0));
   }

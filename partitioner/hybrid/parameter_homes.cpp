@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -61,7 +63,7 @@ Filling place(const HomeProblem& problem, double share, std::vector<KeptWeights>
     for (size_t i = pending.size(); i-- > 0;) {
       Pending& slice = pending[i];
       const double unit = slice.storage_per_element();
-      if (problem.devices[static_cast<size_t>(slice.weights->user)].memory != device.memory) continue;
+      if (fast_item(problem.devices, slice.weights->user).memory != device.memory) continue;
       int64_t taken = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, slice.count);
       if (!kept.empty()) taken = allowed_to_stay(kept[d], device.memory, unit, taken);
       if (taken == 0) continue;
@@ -106,7 +108,7 @@ Homes local_homes(const HomeProblem& problem) {
   Homes homes;
   homes.over_link.resize(problem.devices.empty() ? 0 : problem.devices.size() - 1);
   for (const HomeProblem::Device& device : problem.devices) homes.used.push_back(device.fixed);
-  for (const HomeProblem::Weights& weights : problem.weights) homes.used[static_cast<size_t>(weights.user)] += weights.storage;
+  for (const HomeProblem::Weights& weights : problem.weights) fast_item(homes.used, weights.user) += weights.storage;
   for (size_t d = 0; d < problem.devices.size(); ++d)
     if (problem.devices[d].capacity > 0) homes.peak = std::max(homes.peak, homes.used[d] / problem.devices[d].capacity);
   return homes;

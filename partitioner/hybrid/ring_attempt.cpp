@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/planning/roomy_memory.h"
 
@@ -80,7 +81,7 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
   };
   std::vector<Device> devices(task.models.size());
   for (const Shard& shard : candidate.plan.shards) {
-    Device& device = devices[static_cast<size_t>(shard.device)];
+    Device& device = fast_item(devices, shard.device);
     for (const NamedAmount& amount : shard.resources) {
       const bool weights = amount.name.starts_with("parameter_");
       if (amount.name.ends_with("bram36")) device.bram36 += amount.amount;
@@ -100,11 +101,11 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
     if (uram <= 0 || device.uram <= uram) continue;
     // Which numbers of blocks may move.
     const auto most = static_cast<int64_t>(std::max(0.0, (bram36 - device.bram36) / kBram36OfUram));
-    std::vector<bool> moves(static_cast<size_t>(most) + 1);
+    std::vector<bool> moves(to_size(most) + 1);
     moves[0] = true;
     for (const int64_t blocks : device.memories)
       for (int64_t sum = most; sum >= blocks; --sum)
-        if (moves[static_cast<size_t>(sum - blocks)]) moves[static_cast<size_t>(sum)] = true;
+        if (fast_item(moves, sum - blocks)) fast_item(moves, sum) = true;
     const auto least = static_cast<int64_t>(std::ceil(device.uram - uram));
     if (least > most || std::find(moves.begin() + least, moves.end(), true) == moves.end()) return false;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/index.h"
 #include "core/plan/assemble.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
@@ -34,8 +35,8 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
   std::vector<Shard> shards = shards_from_cuts(chain.graph(), cuts, chain.splits());
   size_t next = 0;
   for (int64_t d = 0; d <= static_cast<int64_t>(solution.cuts.size()); ++d) {
-    const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
-    const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
+    const int64_t from = d == 0 ? 0 : fast_item(solution.cuts, d - 1);
+    const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : fast_item(solution.cuts, d);
     const bool off_chip = solver.segments().off_chip(d, from, to);
     const SegmentLoads& segments = solver.segments();
     std::optional<ShardWays> ways = segments.ways(d, from, to, solution.compute_period, solution.least_room);
@@ -48,7 +49,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
       ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
       solver.segments().place_weights(d, g, *ways, off_chip, question);
-      if (!chunked.empty() && chunked[static_cast<size_t>(d)].contains(shards[next].layer)) question.time_chunks = time_chunks;
+      if (!chunked.empty() && fast_item(chunked, d).contains(shards[next].layer)) question.time_chunks = time_chunks;
       const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];
       shard.unit = cost.unit;
@@ -63,7 +64,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
   }
   if (task.options.accounting == Accounting::kFull)
     wait_for_words(shards, *task.graph, solver.micro_batch(),
-                   [&](int64_t device) { return off_chip_bandwidth(task.models[static_cast<size_t>(device)]->inventory()); });
+                   [&](int64_t device) { return off_chip_bandwidth(fast_item(task.models, device)->inventory()); });
   return shards;
 }
 
@@ -72,7 +73,7 @@ std::vector<double> first_lifetimes(const RingSolver& solver, const RingSolution
   const Chain& chain = solver.chain();
   std::vector<double> lifetimes{solver.lifetimes().front()};
   for (const int64_t position : solution.cuts)
-    lifetimes.push_back(solver.lifetimes()[static_cast<size_t>(std::min(chain.group_at(position), chain.groups() - 1))]);
+    lifetimes.push_back(fast_item(solver.lifetimes(), std::min(chain.group_at(position), chain.groups() - 1)));
   return lifetimes;
 }
 
@@ -162,15 +163,15 @@ std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<d
   const auto devices = static_cast<int64_t>(task.models.size());
   const int64_t micro_batches = task.options.mini_batch / micro_batch;
   const int64_t most = drains(task.options.alignment) ? micro_batches : micro_batches + 1;
-  std::vector<int64_t> windows(static_cast<size_t>(devices));
+  std::vector<int64_t> windows(to_size(devices));
   double latency = 0;  // there and back, from the device to the ring's end
   int64_t at_least = 1;
   for (int64_t d = devices - 1; d >= 0; --d) {
-    const double samples = first_lifetimes[static_cast<size_t>(d)] + 1 + kFullyConnectedDelay + latency / period;
+    const double samples = fast_item(first_lifetimes, d) + 1 + kFullyConnectedDelay + latency / period;
     const auto window = static_cast<int64_t>(std::ceil(samples / static_cast<double>(micro_batch)));
     at_least = std::max(at_least, std::clamp<int64_t>(window, 1, most));
-    windows[static_cast<size_t>(d)] = at_least;
-    if (d > 0) latency += 2e-6 * task.cluster.links[static_cast<size_t>(d - 1)].latency_us;
+    fast_item(windows, d) = at_least;
+    if (d > 0) latency += 2e-6 * fast_item(task.cluster.links, d - 1).latency_us;
   }
   return windows;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
 #include "core/plan/schedule.h"
@@ -67,13 +68,13 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
     if (node < 0) fail(ErrorCode::kUsage, "model {} has no layer \"{}\"{}", graph.model().name, layer, suggestion(layer, names));
     return graph.node(node).group;
   };
-  rules.windows.assign(static_cast<size_t>(std::max<int64_t>(devices - 1, 0)), {0, chain.end(), 1});
+  rules.windows.assign(to_size(std::max<int64_t>(devices - 1, 0)), {0, chain.end(), 1});
   for (const auto& [layer, device] : task.options.pins) {
     if (device < 0 || device >= devices)
       fail(ErrorCode::kUsage, "layer \"{}\" is pinned to device {}; the cluster has devices 0 to {}", layer, device, devices - 1);
     const int64_t group = group_of(layer);
     for (int64_t link = 0; link + 1 < devices; ++link) {
-      Progression& window = rules.windows[static_cast<size_t>(link)];
+      Progression& window = fast_item(rules.windows, link);
       if (link < device) window.end = std::min(window.end, chain.begin_of(group));
       if (link >= device) window.begin = std::max(window.begin, chain.end_of(group));
     }
@@ -82,7 +83,7 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
     if (link < 0 || link >= devices - 1)
       fail(ErrorCode::kUsage, "a cut is given for link {}; the cluster has links 0 to {}", link, devices - 2);
     const int64_t position = chain.position_of({group_of(cut.layer), cut.channel, cut.outputs});
-    Progression& window = rules.windows[static_cast<size_t>(link)];
+    Progression& window = fast_item(rules.windows, link);
     window.begin = std::max(window.begin, position);
     window.end = std::min(window.end, position);
   }
@@ -199,7 +200,7 @@ void RingSolver::add_stored(int64_t d, int64_t from, int64_t to, double period, 
     shared = std::max(shared, demand.shared);
     if (demand.parameters <= 0) continue;
     HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
-    const int64_t node = task_->graph->groups()[static_cast<size_t>(g)].head;
+    const int64_t node = fast_item(task_->graph->groups(), g).head;
     for (const Block& block : blocks) weights.elements += weight_elements(*task_->graph, node, block);
     problem.weights.push_back(std::move(weights));
   }
@@ -209,8 +210,8 @@ void RingSolver::add_stored(int64_t d, int64_t from, int64_t to, double period, 
 HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double period, bool least_room) const {
   HomeProblem problem;
   for (int64_t d = 0; d < segments_.devices(); ++d) {
-    const int64_t from = d == 0 ? 0 : cuts[static_cast<size_t>(d - 1)];
-    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
+    const int64_t from = d == 0 ? 0 : fast_item(cuts, d - 1);
+    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : fast_item(cuts, d);
     add_stored(d, from, to, period, least_room, problem);
   }
   return problem;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/base/index.h"
 #include "core/plan/off_chip.h"
 #include "partitioner/hybrid/stretch_load.h"
 
@@ -129,7 +130,7 @@ void KnownReaches::add(const From& from, double period, int64_t reached) {
 
 SegmentLoads::Found::Found(const SegmentLoads& loads) {
   const size_t kinds = loads.kinds_.empty() ? 0 : *std::ranges::max_element(loads.kinds_) + 1;
-  whole_.resize(kinds * static_cast<size_t>(loads.chain().groups()));
+  whole_.resize(kinds * to_size(loads.chain().groups()));
   taken_.resize(whole_.size());
 }
 
@@ -139,14 +140,14 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.blocks = blocks;
   question.owner = to == chain_->end_of(group);
   if (question.owner) question.after = chain_->after_of(group);
-  question.on_chip = on_chip_[static_cast<size_t>(group)];
-  question.off_chip = off_chip_[static_cast<size_t>(group)] && takes_all_off_chip();
+  question.on_chip = fast_item(on_chip_, group);
+  question.off_chip = fast_item(off_chip_, group) && takes_all_off_chip();
   question.gradient_samples = gradient_samples_;
   question.gradient_samples_held = gradient_samples_held_;
   question.streamed_words = task_->options.streamed_words;
   question.micro_batch = micro_batch_;
-  question.window = windows_[static_cast<size_t>(device)];
-  question.lifetime = lifetime(device, group, searched_latency_[static_cast<size_t>(device)], period);
+  question.window = fast_item(windows_, device);
+  question.lifetime = lifetime(device, group, fast_item(searched_latency_, device), period);
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();
   question.arithmetic = task_->options.arithmetic;
@@ -157,14 +158,14 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
 ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period,
                                            const BlockList& blocks) const {
   ShardQuestion exact = question(device, group, to, period, blocks);
-  exact.lifetime = lifetime(device, group, latency_seconds_[static_cast<size_t>(device)], ring_period);
+  exact.lifetime = lifetime(device, group, fast_item(latency_seconds_, device), ring_period);
   return exact;
 }
 
 double SegmentLoads::lifetime(int64_t device, int64_t group, double latency, double period) const {
-  const double samples = lifetimes_[static_cast<size_t>(group)] + waiting_[static_cast<size_t>(device)] +
-                         (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
-  const Rows& rows = rows_[static_cast<size_t>(group)];
+  const double samples =
+      fast_item(lifetimes_, group) + fast_item(waiting_, device) + (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
+  const Rows& rows = fast_item(rows_, group);
   if (task_->options.accounting == Accounting::kFpdeep || !model(device).dedicated_engines()) return samples;
   // Rows are whole, and one more is being filled while all those still wait.
   return (std::max(std::floor(samples * rows.of_input * (1 + 1e-9)), rows.reach) + 1) / rows.of_input;

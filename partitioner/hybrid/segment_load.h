@@ -30,6 +30,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/base/index.h"
 #include "partitioner/hybrid/chain.h"
 #include "partitioner/planning/planning.h"
 
@@ -110,13 +111,13 @@ class SegmentLoads {
 
   const Chain& chain() const { return *chain_; }
   int64_t devices() const { return static_cast<int64_t>(task_->models.size()); }
-  const CostModel& model(int64_t device) const { return *task_->models[static_cast<size_t>(device)]; }
+  const CostModel& model(int64_t device) const { return *fast_item(task_->models, device); }
 
   // Devices of one kind answer alike.
-  size_t kind_of(int64_t device) const { return kinds_[static_cast<size_t>(device)]; }
+  size_t kind_of(int64_t device) const { return fast_item(kinds_, device); }
 
   // Stretches that end beyond this keep their weights off chip.
-  int64_t off_chip_from(int64_t device) const { return off_chip_from_[static_cast<size_t>(device)]; }
+  int64_t off_chip_from(int64_t device) const { return fast_item(off_chip_from_, device); }
 
   // What walks over the devices, for one period, have found out: what whole layers demand, and how much of a layer a device took last, near
   // which the next is looked for. Answers are the same without it.
@@ -151,12 +152,10 @@ class SegmentLoads {
     return model(device).dedicated_engines() ? period * task_->options.words_share : period;
   }
   // Whether the device may have such engines.
-  bool enlarges(int64_t device) const { return enlarges_[static_cast<size_t>(device)]; }
+  bool enlarges(int64_t device) const { return fast_item(enlarges_, device); }
   bool builds(int64_t device) const { return task_->options.accounting == Accounting::kFull && model(device).dedicated_engines(); }
   // Whether the device streams this group's weights if it has no room for them beside the engine.
-  bool chooses(int64_t device, int64_t group) const {
-    return chooses_[static_cast<size_t>(device)] && off_chip_[static_cast<size_t>(group)];
-  }
+  bool chooses(int64_t device, int64_t group) const { return fast_item(chooses_, device) && fast_item(off_chip_, group); }
   // Of a stretch that fits: as few words from outside as can be, or as much room as can be for weights of other devices. No engine is
   // larger than need be where the smallest ones fit.
   ShardWays ways(int64_t device, int64_t from, int64_t to, double period, bool least_room) const;
@@ -203,9 +202,7 @@ class SegmentLoads {
   // Whether the stretch takes them.
   bool fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
                  Found* found) const;
-  size_t place_of(int64_t device, int64_t group) const {
-    return kind_of(device) * static_cast<size_t>(chain_->groups()) + static_cast<size_t>(group);
-  }
+  size_t place_of(int64_t device, int64_t group) const { return kind_of(device) * to_size(chain_->groups()) + to_size(group); }
 
   const Chain* chain_;
   const PlanTask* task_;

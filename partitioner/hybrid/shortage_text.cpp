@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -20,7 +22,7 @@ std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
   const LinkEntry link =
       task.cluster.links.empty() ? LinkEntry{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs} : task.cluster.links[0];
   other.cluster = uniform_cluster(devices[0].device, count, link);
-  other.models.assign(static_cast<size_t>(count), task.models[0]);
+  other.models.assign(to_size(count), task.models[0]);
   return other;
 }
 
@@ -52,7 +54,7 @@ int64_t smallest_count(const PlanTask& task, const HasPlan& has_plan) {
 }
 
 std::string device_text(const PlanTask& task, int64_t device) {
-  const DeviceEntry& entry = task.cluster.devices[static_cast<size_t>(device)];
+  const DeviceEntry& entry = fast_item(task.cluster.devices, device);
   return fmt::format("device {} ({})", device, entry.device);
 }
 

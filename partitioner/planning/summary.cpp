@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/cuts.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/flow_load.h"
@@ -103,7 +104,7 @@ class Summarizer {
   PlanSummary run() {
     begin_devices();
     for (const Group& group : plan_.groups)
-      for (const int64_t shard : group.shards) add_shard(group, plan_.shards[static_cast<size_t>(shard)]);
+      for (const int64_t shard : group.shards) add_shard(group, item(plan_.shards, shard));
     add_homes();
     add_links();
     find_period();
@@ -137,7 +138,7 @@ class Summarizer {
   void add_shard(const Group& group, const Shard& shard) {
     const int64_t index = graph_.index_of(shard.layer);
     const Node& node = graph_.node(index);
-    DeviceFigures& device = summary_.devices[static_cast<size_t>(shard.device)];
+    DeviceFigures& device = item(summary_.devices, shard.device);
     device.segment.push_back(part_of(graph_, group, index, shard));
     ShardFigures figures{.layer = shard.layer, .resources = {}};
     const bool by_kind = divided_by_kind(graph_, group);
@@ -162,11 +163,11 @@ class Summarizer {
     }
     // What each of its steps waits for the rows of those that share them.
     if (by_kind && !shard.units.empty()) device.seconds_per_image += exchange_seconds(plan_, graph_, group, shard.device);
-    multipliers_[static_cast<size_t>(shard.device)] += multipliers;
+    item(multipliers_, shard.device) += multipliers;
     for (double& dsp : figures.dsp) dsp = multipliers > 0 ? dsp / multipliers * dsp_used : 0;
-    auto& dedicated = dedicated_seconds_[static_cast<size_t>(shard.device)];
+    auto& dedicated = item(dedicated_seconds_, shard.device);
     dedicated = std::max(dedicated, slowest);
-    macs_[static_cast<size_t>(shard.device)] += figures.macs;
+    item(macs_, shard.device) += figures.macs;
     device.dsp += dsp_used;
     device.lut += amount_of(shard.resources, "lut");
     device.ff += amount_of(shard.resources, "ff");
@@ -199,7 +200,7 @@ class Summarizer {
   void add_homes() {
     for (const ParameterHome& home : plan_.homes) {
       double storage = 0;
-      DeviceFigures& device = summary_.devices[static_cast<size_t>(home.home)];
+      DeviceFigures& device = item(summary_.devices, home.home);
       const auto found = is_weight(home) ? weights_.find({home.layer, home.user}) : weights_.end();
       if (found != weights_.end()) {
         storage = found->second.storage * static_cast<double>(home.count);
@@ -221,7 +222,7 @@ class Summarizer {
     for (const Link& link : plan_.links) summary_.links.push_back({.from = link.from, .to = link.to});
     const auto batch = static_cast<double>(plan_.mini_batch);
     for (const Flow& flow : plan_.flows) {
-      LinkFigures& link = summary_.links[static_cast<size_t>(flow.link)];
+      LinkFigures& link = item(summary_.links, flow.link);
       const double bits = bits_per_sample(flow, plan_);
       (flow.direction == Direction::kForward ? link.forward_bits_per_image : link.backward_bits_per_image) += bits;
       if (carries_parameters(flow)) link.parameter_bits_per_image += bits;
@@ -230,13 +231,13 @@ class Summarizer {
     const std::vector<int64_t> cables = cables_of(plan_.cluster);
     std::vector<double> bits(cables.size());
     for (size_t i = 0; i < plan_.links.size(); ++i) {
-      bits[static_cast<size_t>(cables[2 * i])] += summary_.links[i].forward_bits_per_image;
-      bits[static_cast<size_t>(cables[2 * i + 1])] += summary_.links[i].backward_bits_per_image;
+      item(bits, cables[2 * i]) += summary_.links[i].forward_bits_per_image;
+      item(bits, cables[2 * i + 1]) += summary_.links[i].backward_bits_per_image;
     }
     for (size_t i = 0; i < plan_.links.size(); ++i) {
       const Link& link = plan_.links[i];
       LinkFigures& figures = summary_.links[i];
-      const double forward = bits[static_cast<size_t>(cables[2 * i])], backward = bits[static_cast<size_t>(cables[2 * i + 1])];
+      const double forward = item(bits, cables[2 * i]), backward = item(bits, cables[2 * i + 1]);
       figures.seconds_per_image = std::max(forward / static_cast<double>(link.forward_bits_per_second),
                                            backward / static_cast<double>(link.backward_bits_per_second));
       if (link.shared_bits_per_second > 0)
@@ -251,18 +252,18 @@ class Summarizer {
     const std::vector<int64_t> seats = seats_of(plan_.cluster);
     seat_seconds_.assign(seats.size(), 0);
     for (DeviceFigures& device : summary_.devices) {
-      device.seconds_per_image = std::max(device.seconds_per_image, dedicated_seconds_[static_cast<size_t>(device.index)]);
-      seat_seconds_[static_cast<size_t>(seats[static_cast<size_t>(device.index)])] += device.seconds_per_image;
+      device.seconds_per_image = std::max(device.seconds_per_image, item(dedicated_seconds_, device.index));
+      item(seat_seconds_, item(seats, device.index)) += device.seconds_per_image;
     }
     for (DeviceFigures& device : summary_.devices) {
-      const double seconds = seat_seconds_[static_cast<size_t>(seats[static_cast<size_t>(device.index)])];
+      const double seconds = item(seat_seconds_, item(seats, device.index));
       if (seconds <= summary_.seconds_per_image) continue;
       summary_.seconds_per_image = seconds;
       summary_.bottleneck = {"device", device.index};
     }
     if (!folds(plan_.cluster)) return find_slowest_link();
     for (size_t d = 0; d < seats.size(); ++d) {
-      const auto seat = static_cast<size_t>(seats[d]);
+      const auto seat = to_size(seats[d]);
       if (seat == summary_.seats.size())
         summary_.seats.push_back({.name = plan_.cluster.devices[d].seat,
                                   .device = plan_.cluster.devices[d].device,
@@ -328,8 +329,8 @@ class Summarizer {
     double idle = 0;
     for (DeviceFigures& device : summary_.devices) {
       const std::vector<NamedAmount>& budget = budget_of(plan_, device.device);
-      const double device_macs = macs_[static_cast<size_t>(device.index)];
-      const double engine_rate = multipliers_[static_cast<size_t>(device.index)] * amount_of(budget, "clock_hz");
+      const double device_macs = item(macs_, device.index);
+      const double engine_rate = item(multipliers_, device.index) * amount_of(budget, "clock_hz");
       if (engine_rate > 0) {
         device.idle_fraction = 1 - pace * device_macs / (engine_rate * period);
       } else {

@@ -86,7 +86,7 @@ void Doorbells::count_cores(MPI_Comm host) {
   CPU_ZERO(&mine);
   if (sched_getaffinity(0, sizeof(mine), &mine) != 0) return;
   check_mpi(MPI_Allreduce(&mine, &all, sizeof(mine), MPI_BYTE, MPI_BOR, host), kMaking);
-  crowded_ = count_ > static_cast<size_t>(CPU_COUNT(&all));
+  crowded_ = count_ > to_size(CPU_COUNT(&all));
 }
 
 Doorbells::~Doorbells() { unmap(); }

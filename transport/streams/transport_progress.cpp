@@ -185,7 +185,7 @@ bool Transport::idle() {
   for (size_t f = 0; f < ends_.size(); ++f) {
     const Sender& sender = ends_[f].sender;
     if (!sender.here || sender.eager) continue;
-    for (size_t slot = 0; slot < static_cast<size_t>(table_.flows[f].credits); ++slot)
+    for (size_t slot = 0; slot < to_size(table_.flows[f].credits); ++slot)
       if (!sender.channel->sent(slot)) return false;
   }
   return control_.drained();

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 struct ConvolutionShape {
@@ -26,9 +28,9 @@ struct ConvolutionShape {
 
   int64_t out_height() const { return (height + 2 * pad_h - dilation_h * (kernel_h - 1) - 1) / stride_h + 1; }
   int64_t out_width() const { return (width + 2 * pad_w - dilation_w * (kernel_w - 1) - 1) / stride_w + 1; }
-  size_t input_elements() const { return static_cast<size_t>(inputs * height * width); }
-  size_t output_elements() const { return static_cast<size_t>(outputs * out_height() * out_width()); }
-  size_t weight_elements() const { return static_cast<size_t>(outputs * (inputs / groups) * kernel_h * kernel_w); }
+  size_t input_elements() const { return to_size(inputs * height * width); }
+  size_t output_elements() const { return to_size(outputs * out_height() * out_width()); }
+  size_t weight_elements() const { return to_size(outputs * (inputs / groups) * kernel_h * kernel_w); }
 };
 
 }  // namespace millrace

@@ -43,12 +43,12 @@ void for_each_window(int64_t half, int64_t channels, std::span<const Value> valu
     for (int64_t i = 0; i < plane; ++i) {
       int64_t sum = 0;
       for (int64_t j = std::max<int64_t>(c - half, 0); j <= std::min(c + half, channels - 1); ++j) sum += fast_item(values, j * plane + i);
-      visit(static_cast<size_t>(c * plane + i), sum);
+      visit(to_size(c * plane + i), sum);
     }
 }
 
 std::vector<size_t> places_of(const FixedResponseNorm& norm, int64_t channels, std::span<const int16_t> x) {
-  MILLRACE_CHECK(channels > 0 && x.size() % static_cast<size_t>(channels) == 0, "{} elements of {} channels", x.size(), channels);
+  MILLRACE_CHECK(channels > 0 && x.size() % to_size(channels) == 0, "{} elements of {} channels", x.size(), channels);
   std::vector<int64_t> squares;
   squares.reserve(x.size());
   for (const int16_t element : x) squares.push_back(int64_t{element} * element);
@@ -64,9 +64,9 @@ size_t FixedResponseNorm::place_of(int64_t squares) const {
   const int64_t s = base + (squares * factor >> factor_shift);
   const int64_t octave = octave_of(s) - first_octave;
   if (octave < 0) return 0;
-  if (octave >= octaves) return static_cast<size_t>((octaves << kPartBits) - 1);
+  if (octave >= octaves) return to_size((octaves << kPartBits) - 1);
   const int64_t part = (s >> (first_octave + octave - kPartBits)) & ((1 << kPartBits) - 1);
-  return static_cast<size_t>((octave << kPartBits) + part);
+  return to_size((octave << kPartBits) + part);
 }
 
 std::optional<FixedResponseNorm> fixed_response_norm(const LocalResponseNorm& norm, FixedFormat activation) {

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 
 namespace millrace {
@@ -34,10 +35,7 @@ struct ErrorAverages {
 struct NormSums {  // per channel
   std::vector<int64_t> distances, squares, errors, products;
   explicit NormSums(int64_t channels = 0)
-      : distances(static_cast<size_t>(channels)),
-        squares(static_cast<size_t>(channels)),
-        errors(static_cast<size_t>(channels)),
-        products(static_cast<size_t>(channels)) {}
+      : distances(to_size(channels)), squares(to_size(channels)), errors(to_size(channels)), products(to_size(channels)) {}
 };
 
 // `shift`: of the scale forward.

@@ -63,7 +63,7 @@ StreamVectors& stream(std::vector<StreamVectors>& streams, const std::string& na
 // As the memory has them, zero behind the last channel.
 std::vector<int32_t> halves_of(const NormSums& sums, int64_t lanes) {
   std::vector<int32_t> halves;
-  for (size_t channel = 0; channel < static_cast<size_t>(lanes); ++channel)
+  for (size_t channel = 0; channel < to_size(lanes); ++channel)
     for (const std::vector<int64_t>* of : {&sums.distances, &sums.squares, &sums.errors, &sums.products}) {
       const int64_t sum = channel < of->size() ? (*of)[channel] : 0;
       halves.push_back(wrapped(sum));

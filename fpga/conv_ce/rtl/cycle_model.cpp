@@ -84,7 +84,7 @@ int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
         sent.push_back(ready + walk.sent_beats * rows_of_step(walk, step));
       }
     }
-    begins[static_cast<size_t>(step) + 1] = clock;
+    begins[to_size(step) + 1] = clock;
   }
   return (sent.empty() ? clock : sent.back()) + after;
 }

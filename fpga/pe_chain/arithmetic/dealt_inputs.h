@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 
 namespace millrace {
@@ -24,10 +25,10 @@ struct DealtInputs {
   template <typename T>
   std::vector<T> of(const std::vector<T>& rows) const {
     const int64_t count = inputs == 0 ? 0 : static_cast<int64_t>(rows.size()) / inputs;
-    std::vector<T> dealt(static_cast<size_t>(count * units * each()));
+    std::vector<T> dealt(to_size(count * units * each()));
     for (int64_t row = 0; row < count; ++row)
       for (int64_t input = 0; input < inputs; ++input)
-        dealt[static_cast<size_t>(begin(row, input % units) + input / units)] = rows[static_cast<size_t>(row * inputs + input)];
+        fast_item(dealt, begin(row, input % units) + input / units) = fast_item(rows, row * inputs + input);
     return dealt;
   }
 };

@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/pe_chain/arithmetic/dealt_inputs.h"
 #include "fpga/pe_chain/chain_product.h"
@@ -34,16 +35,15 @@ std::vector<int16_t> columns_of(const FixedRecurrent& layer, const std::vector<U
     for (int64_t gate = 0; gate < gates; ++gate)
       for (int64_t feature = board.begin; feature < board.end; ++feature)
         for (int64_t i = 0; i < hidden; ++i)
-          columns[static_cast<size_t>((gate * features + feature) * hidden + i)] =
-              layer.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)];
+          fast_item(columns, (gate * features + feature) * hidden + i) =
+              fast_item(layer.hidden_weight, (i * gates + gate) * features + feature);
   return columns;
 }
 std::vector<int16_t> projection_columns_of(const FixedRecurrent& layer) {
   const int64_t hidden = layer.hidden, features = layer.features();
   std::vector<int16_t> columns(layer.projection_weight.size());
   for (int64_t unit = 0; unit < hidden; ++unit)
-    for (int64_t i = 0; i < features; ++i)
-      columns[static_cast<size_t>(unit * features + i)] = layer.projection_weight[static_cast<size_t>(i * hidden + unit)];
+    for (int64_t i = 0; i < features; ++i) fast_item(columns, unit * features + i) = fast_item(layer.projection_weight, i * hidden + unit);
   return columns;
 }
 
@@ -91,8 +91,7 @@ FixedSteps::FixedSteps(const FixedRecurrent& layer, const UnitRange& board, cons
 }
 
 FixedBackState zero_back_state(const FixedRecurrent& layer, int64_t streams) {
-  return {std::vector<int16_t>(static_cast<size_t>(streams * layer.rows()), 0),
-          std::vector<int16_t>(static_cast<size_t>(streams * layer.hidden), 0)};
+  return {std::vector<int16_t>(to_size(streams * layer.rows()), 0), std::vector<int16_t>(to_size(streams * layer.hidden), 0)};
 }
 
 std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const RecurrentRun& run, RecurrentState& state, FixedKept& kept,
@@ -100,18 +99,18 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
   const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
   const int64_t vectors = run.streams * run.steps;
   const bool projected = layer_.projection > 0, units_too = part_ != StepPart::kFeatures, features_too = part_ != StepPart::kUnits;
-  MILLRACE_CHECK(sums.size() == static_cast<size_t>(units_too ? vectors * layer_.rows() : 0), "{} sums", sums.size());
+  MILLRACE_CHECK(sums.size() == to_size(units_too ? vectors * layer_.rows() : 0), "{} sums", sums.size());
   const int shift = layer_.formats.sum_shift(layer_.cell);
   const bool gru = layer_.cell == CellKind::kGru;
-  std::vector<int16_t> output(static_cast<size_t>(vectors * features));
+  std::vector<int16_t> output(to_size(vectors * features));
   if (units_too) {
-    kept.records.assign(static_cast<size_t>(vectors * hidden), {});
-    kept.units.assign(projected ? static_cast<size_t>(vectors * hidden) : 0, 0);
+    kept.records.assign(to_size(vectors * hidden), {});
+    kept.units.assign(projected ? to_size(vectors * hidden) : 0, 0);
   }
-  MILLRACE_CHECK(!projected || kept.units.size() == static_cast<size_t>(vectors * hidden), "{} units", kept.units.size());
+  MILLRACE_CHECK(!projected || kept.units.size() == to_size(vectors * hidden), "{} units", kept.units.size());
   const DealtInputs deal{.inputs = hidden, .units = gates};
   const std::vector<int16_t> projection = deal.of(layer_.projection_weight);
-  std::vector<int16_t> made(static_cast<size_t>(hidden));
+  std::vector<int16_t> made(to_size(hidden));
   std::vector<int64_t> exact(4);
   for (int64_t step = 0; step < run.steps; ++step)
     for (int64_t stream = 0; stream < run.streams; ++stream) {
@@ -127,24 +126,23 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
           for (int64_t gate = 0; gate < gates; ++gate) {
             const int64_t row = unit * gates + gate;
             const int64_t of_state = chained(product, unit - board.begin, layer_.hidden_weight.data() + row * features, h);
-            int64_t& sum = exact[static_cast<size_t>(gate)];
-            sum = layer_.bias[static_cast<size_t>(row)] +
-                  int64_t{sums[static_cast<size_t>(vector * layer_.rows() + row)]} * (int64_t{1} << shift);
+            int64_t& sum = fast_item(exact, gate);
+            sum = fast_item(layer_.bias, row) + int64_t{fast_item(sums, vector * layer_.rows() + row)} * (int64_t{1} << shift);
             const bool apart = gru && gate == 2;
-            (apart ? hidden_sum : sum) += of_state + (apart ? layer_.hidden_bias[static_cast<size_t>(unit)] : 0);
+            (apart ? hidden_sum : sum) += of_state + (apart ? fast_item(layer_.hidden_bias, unit) : 0);
           }
-          UnitRecord& record = kept.records[static_cast<size_t>(vector * hidden + unit)];
+          UnitRecord& record = fast_item(kept.records, vector * hidden + unit);
           ArithmeticCounters counted_below;
           for (int64_t gate = 0; gate < gates; ++gate)
-            record.sums[static_cast<size_t>(gate)] = cell_sum(exact[static_cast<size_t>(gate)], shift, counted_below);
+            fast_item(record.sums, gate) = cell_sum(fast_item(exact, gate), shift, counted_below);
           if (gru) record.sums[3] = cell_sum(hidden_sum, shift, counted_below);
           const auto argument = [](int32_t c) {
             return static_cast<int16_t>(saturated(shifted_to_nearest(c, kCellFraction - kSumFraction)));
           };
-          int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * hidden + unit)];
+          int32_t* cell = state.cell.empty() ? nullptr : &fast_item(state.cell, stream * hidden + unit);
           const int16_t before = projected ? int16_t{0} : h[unit];
           record.before = cell != nullptr ? argument(*cell) : gru ? before : int16_t{0};
-          made[static_cast<size_t>(unit)] = unit_step(layer_, exact, hidden_sum, cell, before, counters);
+          fast_item(made, unit) = unit_step(layer_, exact, hidden_sum, cell, before, counters);
           if (cell != nullptr) record.cell = argument(*cell);
         }
       }
@@ -175,22 +173,22 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
                              ArithmeticCounters& counters) const {
   const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
   const int64_t vectors = run.streams * run.steps;
-  MILLRACE_CHECK(errors.size() == static_cast<size_t>(vectors * features), "{} errors", errors.size());
+  MILLRACE_CHECK(errors.size() == to_size(vectors * features), "{} errors", errors.size());
   const bool gru = layer_.cell == CellKind::kGru, projected = layer_.projection > 0;
   const bool units_too = part_ != StepPart::kFeatures, features_too = part_ != StepPart::kUnits;
-  MILLRACE_CHECK(!units_too || kept.records.size() == static_cast<size_t>(vectors * hidden), "{} records", kept.records.size());
+  MILLRACE_CHECK(!units_too || kept.records.size() == to_size(vectors * hidden), "{} records", kept.records.size());
   const int weight_fraction = layer_.formats.hidden_weight();
   FixedErrors result;
-  result.sums.assign(units_too ? static_cast<size_t>(vectors * layer_.rows()) : 0, 0);
-  result.candidates.assign(gru ? static_cast<size_t>(vectors * hidden) : 0, 0);
-  result.features.assign(projected && features_too ? static_cast<size_t>(vectors * features) : 0, 0);
+  result.sums.assign(units_too ? to_size(vectors * layer_.rows()) : 0, 0);
+  result.candidates.assign(gru ? to_size(vectors * hidden) : 0, 0);
+  result.features.assign(projected && features_too ? to_size(vectors * features) : 0, 0);
   std::vector<UnitRange> owners;
   for (const UnitRange& board : boards_) owners.push_back(features_of_board(hidden, features, board));
   const std::vector<int16_t> columns = columns_of(layer_, owners);
   const DealtInputs deal{.inputs = features, .units = gates};
   const std::vector<int16_t> projection = projected ? deal.of(projection_columns_of(layer_)) : std::vector<int16_t>{};
-  std::vector<int16_t> dh(static_cast<size_t>(features)), dm(static_cast<size_t>(hidden));
-  std::vector<int16_t> next(static_cast<size_t>(layer_.rows()));
+  std::vector<int16_t> dh(to_size(features)), dm(to_size(hidden));
+  std::vector<int16_t> next(to_size(layer_.rows()));
   for (int64_t step = run.steps - 1; step >= 0; --step)
     for (int64_t stream = 0; stream < run.streams; ++stream) {
       if (step >= run.valid_steps(stream)) continue;
@@ -201,13 +199,13 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
         int64_t sum = 0;
         for (int64_t gate = 0; gate < gates; ++gate)
           sum += chained(product, local, columns.data() + (gate * features + feature) * hidden, taken + gate * hidden);
-        const int64_t direct = int64_t{errors[static_cast<size_t>(vector * features + feature)]} + (gru ? carried[feature] : 0);
+        const int64_t direct = int64_t{fast_item(errors, vector * features + feature)} + (gru ? carried[feature] : 0);
         return cell_sum(sum + direct * (int64_t{1} << weight_fraction), weight_fraction, counters);
       };
       if (!features_too) std::copy_n(errors.begin() + vector * features, features, dh.begin());
       for (const UnitRange& board : owners)
         for (int64_t feature = board.begin; features_too && feature < board.end; ++feature)
-          dh[static_cast<size_t>(feature)] =
+          fast_item(dh, feature) =
               error_of_state({hidden, board.count(), build_.elements, build_.most_parts}, feature, feature - board.begin);
       if (projected && features_too) std::ranges::copy(dh, result.features.begin() + vector * features);
       if (!units_too) continue;
@@ -216,20 +214,20 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
         const ChainProduct product{features, board.count(), build_.elements, build_.most_parts};
         for (int64_t unit = board.begin; projected && unit < board.end; ++unit) {
           const int64_t sum = dealt_product(deal, product, unit, unit - board.begin, projection, dealt_dh);
-          dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
+          fast_item(dm, unit) = cell_sum(sum, layer_.formats.projection, counters);
         }
       }
       for (const UnitRange& board : boards_)
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
-          const int16_t error = (projected ? dm : dh)[static_cast<size_t>(unit)];
-          const UnitErrors now = unit_back(layer_.cell, layer_.forms, layer_.formats,
-                                           kept.records[static_cast<size_t>(vector * hidden + unit)], error, carried[unit], counters);
+          const int16_t error = (projected ? dm : dh)[to_size(unit)];
+          const UnitErrors now = unit_back(layer_.cell, layer_.forms, layer_.formats, fast_item(kept.records, vector * hidden + unit),
+                                           error, carried[unit], counters);
           carried[unit] = now.carried;
           for (int64_t gate = 0; gate < gates; ++gate) {
-            result.sums[static_cast<size_t>(vector * layer_.rows() + unit * gates + gate)] = now.gates[static_cast<size_t>(gate)];
-            next[static_cast<size_t>(gate * hidden + unit)] = recurrent_error(layer_.cell, now, static_cast<size_t>(gate));
+            fast_item(result.sums, vector * layer_.rows() + unit * gates + gate) = fast_item(now.gates, gate);
+            fast_item(next, gate * hidden + unit) = recurrent_error(layer_.cell, now, to_size(gate));
           }
-          if (gru) result.candidates[static_cast<size_t>(vector * hidden + unit)] = now.candidate;
+          if (gru) fast_item(result.candidates, vector * hidden + unit) = now.candidate;
         }
       std::ranges::copy(next, taken);
     }

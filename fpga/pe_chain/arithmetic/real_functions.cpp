@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "fpga/pe_chain/arithmetic/chain_sum.h"
 
 namespace millrace {
@@ -29,7 +30,7 @@ std::array<Piece, kPieces> pieces_of(const Function& exact) {
     for (size_t k = 0; k < 3; ++k) y[k] = exact((i + at[k]) * kPiece);
     const double first = (y[1] - y[0]) / (at[1] - at[0]), bend = ((y[2] - y[1]) / (at[2] - at[1]) - first) / (at[2] - at[0]);
     const double slope = first - bend * (at[0] + at[1]), constant = y[0] - at[0] * (slope + bend * at[0]);
-    pieces[static_cast<size_t>(i)] = {static_cast<float>(constant), static_cast<float>(slope), static_cast<float>(bend)};
+    fast_item(pieces, i) = {static_cast<float>(constant), static_cast<float>(slope), static_cast<float>(bend)};
   }
   return pieces;
 }

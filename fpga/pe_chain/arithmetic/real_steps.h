@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/operation/recurrent.h"
 #include "fpga/pe_chain/arithmetic/chain_sum.h"
 #include "fpga/pe_chain/arithmetic/dealt_inputs.h"
@@ -85,10 +86,9 @@ class RealSteps {
 
   std::vector<T> forward(std::span<const T> sums, int64_t steps, RealState<T>& state, RealKept<T>& kept) const {
     std::vector<T> output;
-    const auto units = static_cast<size_t>(hidden_), all = static_cast<size_t>(steps) * units;
+    const auto units = to_size(hidden_), all = to_size(steps) * units;
     const bool units_too = part_ != StepPart::kFeatures;
-    if (units_too)
-      kept = {std::vector<T>(all * static_cast<size_t>(gates_)), std::vector<T>(all), std::vector<T>(all), std::vector<T>(all)};
+    if (units_too) kept = {std::vector<T>(all * to_size(gates_)), std::vector<T>(all), std::vector<T>(all), std::vector<T>(all)};
     std::vector<T> made(units);
     const DealtInputs deal{.inputs = hidden_, .units = gates_};
     const std::vector<T> projection = deal.of(l_.projection_weight);
@@ -154,7 +154,7 @@ class RealSteps {
   }
 
  private:
-  static size_t at(int64_t index) { return static_cast<size_t>(index); }
+  static size_t at(int64_t index) { return to_size(index); }
   void find_owners() {
     for (const UnitRange& board : boards_) {
       if (!divides_features(hidden_, features_, board))

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "fpga/common/generator/memory_images.h"
 #include "fpga/pe_chain/arithmetic/fixed_steps.h"
 #include "fpga/pe_chain/rtl/pass_words.h"
@@ -104,7 +105,7 @@ class StepsVectors {
     add_words(
         hardware_, s.gated(pass.back).words, bench_.samples, board_.count(), 1, 1,
         [&](int64_t sample, int64_t unit, int64_t) { return int32_t{kept(sample, board_.begin + unit)}; }, of_units);
-    const auto lanes = static_cast<size_t>(hardware_.chains), gates = static_cast<size_t>(parts_.gates);
+    const auto lanes = to_size(hardware_.chains), gates = to_size(parts_.gates);
     const size_t words = std::max(of_product.size() / (lanes * gates), of_units.size() / lanes);
     of_product.resize(words * lanes * gates);
     of_units.resize(words * lanes);
@@ -114,7 +115,7 @@ class StepsVectors {
   }
   std::vector<int16_t> drawn(int64_t count, int most) {
     std::uniform_int_distribution<int> draw(-most, most);
-    std::vector<int16_t> values(static_cast<size_t>(count));
+    std::vector<int16_t> values(to_size(count));
     for (int16_t& value : values) value = static_cast<int16_t>(draw(random_));
     return values;
   }
@@ -124,7 +125,7 @@ class StepsVectors {
     StepsPass forward{.name = "forward"}, of_back{.name = "back", .back = true};
     const FixedSteps model(layer_, {{0, units}}, {.elements = hardware_.chains * hardware_.per_chain}, /*error_fraction=*/12);
     const RecurrentRun run{.streams = samples, .steps = steps, .first_step = 0, .lengths = {}};
-    const auto at = [&](int64_t sample, int64_t step, int64_t unit) { return static_cast<size_t>((sample * steps + step) * units + unit); };
+    const auto at = [&](int64_t sample, int64_t step, int64_t unit) { return to_size((sample * steps + step) * units + unit); };
     const std::vector<int16_t> sums = drawn(samples * steps * layer_.rows(), 20000), errors = drawn(samples * steps * features, 8000);
     RecurrentState state = zero_state(layer_, samples);
     FixedKept kept;
@@ -134,11 +135,11 @@ class StepsVectors {
     ArithmeticCounters back_counters;
     const FixedErrors made = model.back(errors, run, kept, back_state, back_counters);
     const auto gate = [&](const std::vector<int16_t>& values, int64_t sample, int64_t step, int64_t unit, int64_t part) {
-      return values[at(sample, step, unit) * static_cast<size_t>(parts_.gates) + static_cast<size_t>(part)];
+      return values[at(sample, step, unit) * to_size(parts_.gates) + to_size(part)];
     };
     const auto of_features = [&](const std::vector<int16_t>& values) {
       return [&values, features, steps](int64_t sample, int64_t step, int64_t feature, int64_t) {
-        return values[static_cast<size_t>((sample * steps + step) * features + feature)];
+        return item(values, (sample * steps + step) * features + feature);
       };
     };
     put_given(
@@ -182,7 +183,7 @@ class StepsVectors {
       if (step > 0) copy_own(state.hidden, features_, features, hidden);
       state.hidden = hidden;
       const std::vector<int16_t> sums = drawn(samples * rows, 20000);
-      step_forward(step, sums, drawn(samples * units, 30000), state, kept[static_cast<size_t>(step)]);
+      step_forward(step, sums, drawn(samples * units, 30000), state, item(kept, step));
     }
     FixedBackState behind = zero_back_state(layer_, samples);
     behind.carried = drawn(samples * units, 4000);
@@ -191,8 +192,7 @@ class StepsVectors {
       for (int64_t gate = 0; step + 1 < kSteps && gate < parts_.gates; ++gate)
         copy_own(behind.errors, {gate * units + board_.begin, gate * units + board_.end}, rows, taken);
       behind.errors = taken;
-      step_back(step, step + 1 == kSteps, drawn(samples * features, 8000), drawn(samples * features, 4000), kept[static_cast<size_t>(step)],
-                behind);
+      step_back(step, step + 1 == kSteps, drawn(samples * features, 8000), drawn(samples * features, 4000), item(kept, step), behind);
     }
   }
   // Of every sample what the board has.
@@ -211,14 +211,12 @@ class StepsVectors {
   }
   auto of_features(const std::vector<int16_t>& values) const {
     return [&values, this](int64_t sample, int64_t, int64_t feature, int64_t) {
-      return values[static_cast<size_t>(sample * layer_.features() + features_.begin + feature)];
+      return item(values, sample * layer_.features() + features_.begin + feature);
     };
   }
   // One vector that a product takes, of its first gate.
   static auto vector_of(const std::vector<int16_t>& values, int64_t each) {
-    return [&values, each](int64_t sample, int64_t gate, int64_t i) {
-      return gate > 0 ? int16_t{0} : values[static_cast<size_t>(sample * each + i)];
-    };
+    return [&values, each](int64_t sample, int64_t gate, int64_t i) { return gate > 0 ? int16_t{0} : item(values, sample * each + i); };
   }
   static int32_t nothing(int64_t, int64_t) { return 0; }
 
@@ -231,14 +229,14 @@ class StepsVectors {
         model_of(projects() ? StepPart::kUnits : StepPart::kBoth).forward(sums, one_step(), state, kept, counters);
     StepsPass pass{.name = fmt::format("forward_{}", step), .part = projects() ? 1 : 0, .keeps = step == 0};
     put_state(pass, features, vector_of(before.hidden, features), [&](int64_t sample, int64_t unit) {
-      const auto at = static_cast<size_t>(sample * units + unit);
+      const auto at = to_size(sample * units + unit);
       return layer_.cell == CellKind::kLstm ? before.cell[at] : int32_t{before.hidden[at]};
     });
     const auto sum_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      return sums[static_cast<size_t>((sample * units + unit) * parts_.gates + part)];
+      return item(sums, (sample * units + unit) * parts_.gates + part);
     };
     const auto made_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      const auto at = static_cast<size_t>(sample * units + unit);
+      const auto at = to_size(sample * units + unit);
       return part > 0 ? record_word(kept.records[at], layer_.cell, part - 1) : (projects() ? kept.units : h)[at];
     };
     put_given(pass, parts_.gates, of_units(sum_of), 0, of_features(h));
@@ -262,18 +260,18 @@ class StepsVectors {
     const FixedBackState before = behind;
     ArithmeticCounters counters;
     const auto taken = [&](int64_t sample, int64_t gate, int64_t i) {
-      return before.errors[static_cast<size_t>((sample * parts_.gates + gate) * units + i)];
+      return item(before.errors, (sample * parts_.gates + gate) * units + i);
     };
-    const auto carried = [&](int64_t sample, int64_t unit) { return before.carried[static_cast<size_t>(sample * units + unit)]; };
+    const auto carried = [&](int64_t sample, int64_t unit) { return item(before.carried, sample * units + unit); };
     const auto given_of = [&](int64_t sample, int64_t unit, int64_t part) {
-      const auto at = static_cast<size_t>(sample * units + unit);
+      const auto at = to_size(sample * units + unit);
       if (part == 0) return projects() ? int16_t{0} : errors[at];
       return part == 6 ? kept.records[at].before : record_word(kept.records[at], layer_.cell, part - 1);
     };
     FixedErrors made;
     const auto error_of = [&](int64_t sample, int64_t unit, int64_t part) {
       const int64_t at = sample * units + unit;
-      return part < parts_.gates ? made.sums[static_cast<size_t>(at * parts_.gates + part)] : made.candidates[static_cast<size_t>(at)];
+      return part < parts_.gates ? item(made.sums, at * parts_.gates + part) : item(made.candidates, at);
     };
     if (projects()) {
       const std::vector<int16_t> dh = model_of(StepPart::kFeatures).back(errors, one_step(), {}, behind, counters).features;

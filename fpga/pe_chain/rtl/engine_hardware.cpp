@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
 
@@ -47,13 +48,13 @@ WordParts word_parts_of(CellKind cell, int64_t element_bits) {
 }
 
 int16_t record_word(const UnitRecord& record, CellKind cell, int64_t part) {
-  return part < 4 ? record.sums[static_cast<size_t>(part)] : cell == CellKind::kLstm ? record.cell : record.before;
+  return part < 4 ? item(record.sums, part) : cell == CellKind::kLstm ? record.cell : record.before;
 }
 
 float record_word(const RealKept<float>& kept, CellKind cell, int64_t place, int64_t part) {
   const int64_t gates = gates_of(cell);
-  if (part < gates) return kept.gates[static_cast<size_t>(place * gates + part)];
-  return (part == gates ? kept.bound : kept.before)[static_cast<size_t>(place)];
+  if (part < gates) return item(kept.gates, place * gates + part);
+  return (part == gates ? kept.bound : kept.before)[to_size(place)];
 }
 
 StepExtent extent_of(const FixedRecurrent& layer, const UnitRange& board) { return extent_of(layer.hidden, layer.projection, board); }
@@ -74,8 +75,8 @@ std::vector<int32_t> bias_image(const PeChainHardware& h, const FixedRecurrent& 
     for (int64_t bias = 0; bias < parts.biases; ++bias) {
       const int64_t unit = board.begin + local;
       biases.push_back(unit >= board.end                                 ? 0
-                       : bias < parts.gates                              ? layer.bias[static_cast<size_t>(unit * parts.gates + bias)]
-                       : parts.biases == 4 && !layer.hidden_bias.empty() ? layer.hidden_bias[static_cast<size_t>(unit)]
+                       : bias < parts.gates                              ? item(layer.bias, unit * parts.gates + bias)
+                       : parts.biases == 4 && !layer.hidden_bias.empty() ? item(layer.hidden_bias, unit)
                                                                          : 0);
     }
   return biases;
@@ -89,8 +90,8 @@ std::vector<uint32_t> bias_image(const PeChainHardware& h, const RealLayer<float
       for (int64_t bias = 0; bias < parts.biases; ++bias) {
         const int64_t unit = board.begin + word * h.chains + lane;
         const float value = unit >= board.end              ? 0
-                            : bias < parts.gates           ? layer.bias[static_cast<size_t>(bias * layer.hidden + unit)]
-                            : layer.cell == CellKind::kGru ? layer.hidden_bias[static_cast<size_t>(unit)]
+                            : bias < parts.gates           ? item(layer.bias, bias * layer.hidden + unit)
+                            : layer.cell == CellKind::kGru ? item(layer.hidden_bias, unit)
                                                            : 0;
         biases.push_back(std::bit_cast<uint32_t>(value));
       }
@@ -110,11 +111,11 @@ void add_beats(const PeChainHardware& h, const PassSettings& s, int64_t outputs,
       const int64_t depths = full ? h.per_chain : s.depths_last, feeds = full ? s.feeds : s.feeds_last;
       for (int64_t depth = 0; depth < depths; ++depth)
         for (int64_t feed = 0; feed < feeds; ++feed) {
-          WeightBeatOf<Word> beat{gate, depth, first_address + slice * s.feeds + feed, std::vector<Word>(static_cast<size_t>(h.chains), 0)};
+          WeightBeatOf<Word> beat{gate, depth, first_address + slice * s.feeds + feed, std::vector<Word>(to_size(h.chains), 0)};
           const int64_t input = feed + (divided && depth % 2 == 1 ? s.feeds_last : 0);
           for (int64_t chain = 0; chain < h.chains; ++chain) {
             const int64_t output = slice * elements + (divided ? depth / 2 : depth) * h.chains + chain;
-            if (output < outputs && input < s.feeds) beat.weights[static_cast<size_t>(chain)] = weight(gate, output, input);
+            if (output < outputs && input < s.feeds) item(beat.weights, chain) = weight(gate, output, input);
           }
           beats.push_back(std::move(beat));
         }
@@ -146,12 +147,11 @@ std::vector<WeightBeat> weight_beats(const PeChainHardware& h, const StepSetting
       h, s, extent_of(layer, board), back,
       [&](int64_t gate, int64_t output, int64_t input) {
         const int64_t unit = back ? input : board.begin + output, feature = back ? first + output : input;
-        return layer.hidden_weight[static_cast<size_t>((unit * gates + gate) * features + feature)];
+        return item(layer.hidden_weight, (unit * gates + gate) * features + feature);
       },
       // Of what is projected a board owns the output, of either way.
       [&](int64_t feature, int64_t unit) {
-        return layer
-            .projection_weight[static_cast<size_t>((back ? feature : first + feature) * layer.hidden + (back ? board.begin + unit : unit))];
+        return item(layer.projection_weight, (back ? feature : first + feature) * layer.hidden + (back ? board.begin + unit : unit));
       });
 }
 
@@ -162,11 +162,11 @@ std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& h, const
       h, s, extent_of(layer.hidden, layer.projection, board), back,
       [&](int64_t gate, int64_t output, int64_t input) {
         const int64_t unit = back ? input : board.begin + output, feature = back ? first + output : input;
-        return std::bit_cast<uint32_t>(layer.hidden_weight[static_cast<size_t>((gate * layer.hidden + unit) * features + feature)]);
+        return std::bit_cast<uint32_t>(item(layer.hidden_weight, (gate * layer.hidden + unit) * features + feature));
       },
       [&](int64_t feature, int64_t unit) {
-        return std::bit_cast<uint32_t>(layer.projection_weight[static_cast<size_t>((back ? feature : first + feature) * layer.hidden +
-                                                                                   (back ? board.begin + unit : unit))]);
+        return std::bit_cast<uint32_t>(
+            item(layer.projection_weight, (back ? feature : first + feature) * layer.hidden + (back ? board.begin + unit : unit)));
       });
 }
 

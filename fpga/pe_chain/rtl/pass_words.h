@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "core/base/index.h"
 #include "fpga/pe_chain/rtl/engine_hardware.h"
 
 namespace millrace {
@@ -31,7 +32,7 @@ auto pass_words(const PeChainHardware& hardware, const PassSettings& settings, c
                 int64_t parts, int64_t width, const Value& value) {
   using Element = decltype(value(int64_t{}, int64_t{}, int64_t{}, int64_t{}));
   std::vector<Element> words;
-  words.reserve(static_cast<size_t>(shape.steps * shape.samples * settings.words * width * hardware.chains));
+  words.reserve(to_size(shape.steps * shape.samples * settings.words * width * hardware.chains));
   for (int64_t i = 0; i < shape.steps; ++i)
     add_words(
         hardware, settings.words, shape.samples, units, parts, width,

@@ -68,11 +68,11 @@ FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const Real
   const auto expect = [](std::span<const float> values, size_t count) {
     MILLRACE_CHECK(values.size() == count, "{} values, expected {}", values.size(), count);
   };
-  expect(parameters.input_weight, rows * static_cast<size_t>(inputs));
-  expect(parameters.hidden_weight, rows * static_cast<size_t>(features));
+  expect(parameters.input_weight, rows * to_size(inputs));
+  expect(parameters.hidden_weight, rows * to_size(features));
   expect(parameters.input_bias, rows);
   expect(parameters.hidden_bias, rows);
-  expect(parameters.projection, static_cast<size_t>(cell.projection * cell.hidden));
+  expect(parameters.projection, to_size(cell.projection * cell.hidden));
   for (int64_t unit = 0; unit < cell.hidden; ++unit)
     for (int64_t gate = 0; gate < gates; ++gate) {
       const auto row = to_size(gate * cell.hidden + unit);
@@ -124,9 +124,8 @@ int16_t unit_step(const FixedRecurrent& layer, std::span<const int64_t> sums, in
 std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
                                     RecurrentCounters& counters, RecurrentTrace* trace) {
   const int64_t features = layer.features(), gates = layer.gates();
-  MILLRACE_CHECK(x.size() == static_cast<size_t>(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
-  MILLRACE_CHECK(run.sums.empty() || run.sums.size() == static_cast<size_t>(run.streams * run.steps * layer.rows()), "{} sums",
-                 run.sums.size());
+  MILLRACE_CHECK(x.size() == to_size(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
+  MILLRACE_CHECK(run.sums.empty() || run.sums.size() == to_size(run.streams * run.steps * layer.rows()), "{} sums", run.sums.size());
   std::vector<int16_t> output(to_size(run.streams * run.steps * features));
   std::vector<int16_t> units(to_size(layer.hidden));
   std::vector<int64_t> sums(to_size(gates));

@@ -22,11 +22,11 @@ class Engine {
         next_(state.hidden),
         counters_(counters),
         traffic_(traffic),
-        slots_(static_cast<size_t>(std::max<int64_t>(config.slots, 1))),
-        store_(static_cast<size_t>(config.vectors() * config.shape.rows())),
-        side_(layer.cell == CellKind::kGru ? static_cast<size_t>(config.vectors() * layer.hidden) : 0),
-        units_(layer.projection > 0 ? static_cast<size_t>(layer.hidden) : 0),
-        output_(static_cast<size_t>(config.vectors() * layer.features())) {
+        slots_(to_size(std::max<int64_t>(config.slots, 1))),
+        store_(to_size(config.vectors() * config.shape.rows())),
+        side_(layer.cell == CellKind::kGru ? to_size(config.vectors() * layer.hidden) : 0),
+        units_(layer.projection > 0 ? to_size(layer.hidden) : 0),
+        output_(to_size(config.vectors() * layer.features())) {
     for (const ImageBlock& block : image.blocks)
       block_first_.push_back(block_first_.empty() ? 0 : block_first_.back() + last_chunks_), last_chunks_ = block.columns.chunks;
     for (int64_t vector = 0; vector < config.vectors() && !run.sums.empty(); ++vector)
@@ -203,10 +203,9 @@ std::vector<int16_t> blocked_forward(const SbeConfig& config, const FixedRecurre
                                      const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
                                      RecurrentCounters& counters, BlockedTraffic& traffic) {
   check(config, layer);
-  MILLRACE_CHECK(run.sums.size() == static_cast<size_t>(config.sums_arrive ? config.vectors() * layer.rows() : 0), "{} sums",
-                 run.sums.size());
+  MILLRACE_CHECK(run.sums.size() == to_size(config.sums_arrive ? config.vectors() * layer.rows() : 0), "{} sums", run.sums.size());
   MILLRACE_CHECK(run.streams == config.streams && run.steps == config.steps, "a batch of another size");
-  MILLRACE_CHECK(x.size() == static_cast<size_t>(config.vectors() * layer.inputs), "{} inputs", x.size());
+  MILLRACE_CHECK(x.size() == to_size(config.vectors() * layer.inputs), "{} inputs", x.size());
   return Engine(config, layer, image, run, x, state, counters, traffic).run();
 }
 

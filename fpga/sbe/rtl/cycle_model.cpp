@@ -19,9 +19,7 @@ constexpr int64_t kStoreCycles = 3;  // from a visit's last chunk to the first t
 class Walk {
  public:
   explicit Walk(const SbeConfig& config)
-      : c_(config),
-        ready_(static_cast<size_t>(config.streams * config.shape.features())),
-        next_(static_cast<size_t>(config.shape.features())) {}
+      : c_(config), ready_(to_size(config.streams * config.shape.features())), next_(to_size(config.shape.features())) {}
 
   struct Chunks {
     int64_t of_x = 0, first_hidden = 0, of_hidden = 0;

@@ -45,8 +45,7 @@ class View {
   // A table's number of entries, which all lie within.
   size_t entries(size_t first, size_t entry, size_t most) const {
     const auto count = number<int32_t>(0);
-    if (count < 0 || static_cast<size_t>(count) > most)
-      fail(ErrorCode::kMalformed, "{}: {} entries; there are 0 to {}", what_, count, most);
+    if (count < 0 || to_size(count) > most) fail(ErrorCode::kMalformed, "{}: {} entries; there are 0 to {}", what_, count, most);
     if (count > 0) part(first, entry * to_size(count));
     return to_size(count);
   }
@@ -176,7 +175,7 @@ Xclbin xclbin_from(std::span<const std::byte> bytes, std::string_view where) {
       const auto argument = to_size(connectivity->number<uint32_t>(at));
       const auto instance = to_size(connectivity->number<uint32_t>(at + 4));
       const auto memory = connectivity->number<int32_t>(at + 8);
-      if (instance >= kernel_at.size() || memory < 0 || static_cast<size_t>(memory) >= memory_count)
+      if (instance >= kernel_at.size() || memory < 0 || to_size(memory) >= memory_count)
         fail(ErrorCode::kMalformed, "{}: connection {} joins instance {} and memory {}, and there are {} and {}", connectivity->what(), i,
              instance, memory, kernel_at.size(), memory_count);
       if (!kernel_at[instance]) continue;

@@ -15,10 +15,10 @@ from mutations import run_mutations  # noqa: E402
 
 FIXED = "fpga/pe_chain/arithmetic/fixed_steps.cpp"
 MUTATIONS = [
-    ("U is not transposed on the way back", FIXED, "layer.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)]",
-     "layer.hidden_weight[static_cast<size_t>((feature * gates + gate) * features + i % features)]", "test_pe_chain_arithmetic", "FixedSteps*"),
-    ("a projection is not transposed on the way back", FIXED, "layer.projection_weight[static_cast<size_t>(i * hidden + unit)]",
-     "layer.projection_weight[static_cast<size_t>(unit * features + i)]", "test_pe_chain_arithmetic", "FixedSteps*"),
+    ("U is not transposed on the way back", FIXED, "fast_item(layer.hidden_weight, (i * gates + gate) * features + feature)",
+     "fast_item(layer.hidden_weight, (feature * gates + gate) * features + i % features)", "test_pe_chain_arithmetic", "FixedSteps*"),
+    ("a projection is not transposed on the way back", FIXED, "fast_item(layer.projection_weight, i * hidden + unit)",
+     "fast_item(layer.projection_weight, unit * features + i)", "test_pe_chain_arithmetic", "FixedSteps*"),
     ("a projection's inputs in runs, a unit a run", "fpga/pe_chain/arithmetic/dealt_inputs.h", "begin(row, input % units) + input / units",
      "begin(row, input / each()) + input % each()", "test_pe_chain_arithmetic", "RealSteps*"),
     ("half the passes", "core/plan/schedule.cpp", "  const int64_t fewer = parameter_passes(steady);\n  ++steady.mini_batches;\n"
