@@ -326,6 +326,9 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
   const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
   if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
+  if (std::holds_alternative<Dense>(node.layer.operation) && node.output.height > 1)
+    refuse_layer(layer, fmt::format("it works on each of {} steps by itself, as conv2d {{ kernel: 1 }} does, which is generated",
+                                    node.output.height));
   if (shape->outputs > kMostChannels)
     refuse_layer(layer, fmt::format("it has {} outputs, more than the {} that an engine counts", shape->outputs, kMostChannels));
   if (takes_map_flat(*shape)) return *shape;

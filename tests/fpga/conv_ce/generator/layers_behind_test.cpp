@@ -145,6 +145,18 @@ TEST_F(LayersBehind, RefusesWindowsThatArithmeticCannotHave) {
   EXPECT_TRUE(refused(pool, "its window has 10000 elements, more than 2048"));
 }
 
+// They were taken as a window over the whole sequence, of which another came out.
+TEST_F(LayersBehind, RefusesDenseLayersThatWorkStepByStep) {
+  ModelBuilder net("dense-steps", {5, 7, 1});
+  net.conv("conv1", 6, {.kernel = 1});
+  net.dense("dense2", 5);
+  net.flatten("flat");
+  net.dense("fc", 4);
+  const auto refused = layers_without_hardware(Graph(net.finish()));
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_NE(refused.at("dense2").find("7 steps"), std::string::npos) << refused.at("dense2");
+}
+
 TEST_F(LayersBehind, KernelsMayBeDilated) { pass_under_icarus(Graph(dilated_model()), {{2, 2, 0}}); }
 
 TEST_F(LayersBehind, KernelsMayBeOblong) { pass_under_icarus(Graph(oblong_kernels_model()), {{2, 2, 0}}); }
