@@ -78,9 +78,13 @@ TEST(TimeChunksOfTraining, StrategyKindTakesProductsInThem) {
   EXPECT_EQ(whole.time_chunks, 1);
   EXPECT_LT(mini_batch_seconds(chosen), 0.99 * mini_batch_seconds(whole));
   EXPECT_GT(mini_batch_seconds(chosen), 0);
-  // As many as stated are planned for, too: each has kernels of its own.
+  // As many as stated are planned for, too: each has kernels of its own. What else was looked at is not the same.
   job.time_chunks = chosen.time_chunks;
-  EXPECT_EQ(text_of(plan_of(graph, job)), text_of(chosen));
+  const auto without_others = [](Plan plan) {
+    std::erase_if(plan.constants, [](const Constant& constant) { return constant.name == kFasterBetweenUpdates; });
+    return text_of(plan);
+  };
+  EXPECT_EQ(without_others(plan_of(graph, job)), without_others(chosen));
 }
 
 // A board that only slows others down has no work, as `plan` leaves it out, unless every board is to have some.
