@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/rtl/ring_lanes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
@@ -111,7 +112,17 @@ int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes) {
       most = std::max({most, pooling_cycles(*window, groups), unpooling_cycles(*window, groups)});
     }
     if (!std::holds_alternative<Add>(operation) && !std::holds_alternative<Concat>(operation)) continue;
-    most = std::max(most, divided_up(node.output.channels, lanes) * node.output.height * node.output.width);
+    const int64_t pixels = node.output.height * node.output.width;
+    most = std::max(most, divided_up(node.output.channels, lanes) * pixels);
+    if (!std::holds_alternative<Concat>(operation)) continue;
+    // An operand that lies between groups of lanes is moved (needs_aligning of device_maps.h), which takes a row of them more.
+    int64_t end = 0;
+    for (size_t i = 0; i < node.input_shapes.size(); ++i) {
+      const int64_t begin = std::exchange(end, end + node.input_shapes[i].channels);
+      const bool last = i + 1 == node.input_shapes.size();
+      if (begin % lanes != 0 || (!last && end % lanes != 0))
+        most = std::max(most, (divided_up(node.input_shapes[i].channels, lanes) + 1) * pixels);
+    }
   }
   return most;
 }

@@ -178,6 +178,23 @@ Graph network_of(const std::vector<std::string>& layers) {
 }
 
 // The question of the planner is the generator's: what it refuses of a plan of free counts, the planner refuses of its own.
+// Of two branches of eight channels, each is moved to its half of sixteen lanes and back, a beat more than it has.
+TEST(BuiltAsPlanned, ConcatenationsBetweenLanesTakeTheirTime) {
+  ModelBuilder net("halves", {1, 30, 30});
+  net.conv("left", 8, {.kernel = 1});
+  net.layer("right", Conv2d{.out_channels = 8}, {"input"});
+  net.concat("both", {"left", "right"});
+  net.layer("pool", Pool2d{.kernel_h = 10, .kernel_w = 10, .stride_h = 10, .stride_w = 10});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  const Graph graph(net.finish());
+  const std::optional<Plan> plan = planned(graph, "u280");
+  ASSERT_TRUE(plan);
+  const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
+  EXPECT_TRUE(checks[0].generated) << checks[0].reason;
+  EXPECT_LE(checks[0].built_seconds, 1.01 * checks[0].planned_seconds) << checks[0].slowest;
+}
+
 TEST(BuiltAsPlanned, WhatHasNoHardwareIsNotPlanned) {
   const std::string input = "it works on the network's input", three = kConvolution;
   struct Case {
