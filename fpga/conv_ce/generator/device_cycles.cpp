@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 
 namespace millrace {
 
@@ -79,7 +80,7 @@ void add_sums(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   stages.push_back({shard.layer, "sums", shard.groups(sums) * out_plane});
 }
 
-// A beat per cycle; an operand that does not end with a group of lanes takes a row of it more, to be moved.
+// A beat per cycle.
 void add_maps(const DeviceDesign& design, std::vector<StageCycles>& stages) {
   for (const MapDesign& map : design.maps)
     stages.push_back({map.layer, "activations", divided_up(map.channels.size(), design.lanes) * map.height * map.width});
@@ -87,7 +88,7 @@ void add_maps(const DeviceDesign& design, std::vector<StageCycles>& stages) {
     for (size_t operand = 0; operand < join.operands.size(); ++operand) {
       const MapDesign& map = design.maps[join.operands[operand]];
       if (needs_aligning(join, operand, design.lanes))
-        stages.push_back({join.layer, "aligner", (divided_up(map.layer_channels, design.lanes) + 1) * map.height * map.width});
+        stages.push_back({join.layer, "aligner", moving_cycles(map.layer_channels, map.height * map.width, design.lanes)});
     }
 }
 

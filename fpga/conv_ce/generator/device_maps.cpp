@@ -275,9 +275,7 @@ int64_t JoinDesign::bits_of_sum(size_t operand) const {
 
 bool needs_aligning(const JoinDesign& join, size_t operand, int64_t lanes) {
   if (!join.concatenates) return false;
-  const ChannelRange& place = join.places[operand];
-  const bool last = operand + 1 == join.places.size();
-  return place.begin % lanes != 0 || (!last && place.end % lanes != 0);
+  return lies_between_lanes(join.places[operand], operand + 1 == join.places.size(), lanes);
 }
 
 void add_maps(DeviceDesign& design, const Placement& placement, const StationNodes& nodes) { Maps(design, placement, nodes).add(); }

@@ -1,7 +1,6 @@
 #include "fpga/conv_ce/rtl/ring_lanes.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
@@ -103,6 +102,12 @@ std::optional<PoolingWindow> pooling_window(const Node& node) {
   return window;
 }
 
+bool lies_between_lanes(const ChannelRange& place, bool is_last, int64_t lanes) {
+  return place.begin % lanes != 0 || (!is_last && place.end % lanes != 0);
+}
+
+int64_t moving_cycles(int64_t channels, int64_t pixels, int64_t lanes) { return (divided_up(channels, lanes) + 1) * pixels; }
+
 int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes) {
   int64_t most = 0;
   for (const Node& node : graph.nodes()) {
@@ -115,13 +120,11 @@ int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes) {
     const int64_t pixels = node.output.height * node.output.width;
     most = std::max(most, divided_up(node.output.channels, lanes) * pixels);
     if (!std::holds_alternative<Concat>(operation)) continue;
-    // An operand that lies between groups of lanes is moved (needs_aligning of device_maps.h), which takes a row of them more.
-    int64_t end = 0;
+    ChannelRange place;
     for (size_t i = 0; i < node.input_shapes.size(); ++i) {
-      const int64_t begin = std::exchange(end, end + node.input_shapes[i].channels);
-      const bool last = i + 1 == node.input_shapes.size();
-      if (begin % lanes != 0 || (!last && end % lanes != 0))
-        most = std::max(most, (divided_up(node.input_shapes[i].channels, lanes) + 1) * pixels);
+      place = {place.end, place.end + node.input_shapes[i].channels};
+      if (lies_between_lanes(place, i + 1 == node.input_shapes.size(), lanes))
+        most = std::max(most, moving_cycles(place.size(), pixels, lanes));
     }
   }
   return most;

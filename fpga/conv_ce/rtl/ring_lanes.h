@@ -66,8 +66,13 @@ int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);
 // The windows of a layer that pools, over the whole map as one; nothing where it does not.
 std::optional<PoolingWindow> pooling_window(const Node& node);
 
-// What of a sample takes longest between engines: the largest map that an addition or a concatenation makes, whoever reads it, or a
-// pooling, there and back.
+// Whether an operand of a concatenation lies between groups of lanes and is moved there and back, and the cycles that this takes: a beat
+// per cycle, a row of them more than it has.
+bool lies_between_lanes(const ChannelRange& place, bool is_last, int64_t lanes);
+int64_t moving_cycles(int64_t channels, int64_t pixels, int64_t lanes);
+
+// What of a sample takes longest between engines: the largest map that an addition or a concatenation makes, whoever reads it, an
+// operand that is moved, or a pooling, there and back.
 int64_t joined_and_pooled_cycles(const Graph& graph, int64_t lanes);
 
 // DSP slices behind a sum on the group's last device, which computes the layers `after` it.
