@@ -28,11 +28,14 @@ namespace millrace {
 // How a search counts the words of streamed weights, which an engine's lanes leave empty in part, and the memory of engines. A cost is
 // always the engine's own.
 enum class StreamedWords {
-  kFull,      // the fewest that any engine moves, in steps of channels rounded down; memory as the most that any part of a shard takes
-  kLeast,     // the same, with larger engines counted as the least they may take: what does not fit so fits for no shorter period either
+  kFull,   // the fewest that any engine moves, in steps of channels rounded down; memory as the most that any part of a shard takes
+  kLeast,  // the same, with larger engines counted as the least they may take: what does not fit so fits for no shorter period either
+  // The engines that keep up, as they are built, of the shard and of all larger parts of its layer, in small steps of channels: what does
+  // not fit so fits in no plan. Takes longer.
+  kLeastBuilt,
   kReserved,  // as kFull in steps rounded up: what is found moves no more when it is built
   kOfEngine,  // as kReserved with the words of the engine that moves the fewest: fewer, but a part of a layer may move more than the whole
-  kBuilt,     // as it is built, words and memory: of one shard, whatever a part of it would take
+  kBuilt,     // as it is built, words and memory: of one shard, whatever a part of it would take, so that a larger one may take less
 };
 
 struct ShardQuestion {

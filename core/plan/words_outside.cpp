@@ -9,6 +9,15 @@
 #include "core/plan/off_chip.h"
 
 namespace millrace {
+namespace {
+
+double bandwidth_of(const Plan& plan, int64_t device) {
+  const std::string& board = item(plan.cluster.devices, device).device;
+  const auto budget = std::ranges::find(plan.budgets, board, &DeviceBudget::device);
+  return budget == plan.budgets.end() ? 0 : off_chip_bandwidth(budget->amounts);
+}
+
+}  // namespace
 
 double words_outside(const Shard& shard, const Node& node, int64_t micro_batch) {
   const auto waiting = std::ranges::find(shard.resources, kWaitingBytesPerSample, &NamedAmount::name);
@@ -37,15 +46,16 @@ void wait_for_words(std::span<Shard> shards, const Graph& graph, int64_t micro_b
   }
 }
 
+double seconds_outside(const Plan& plan, int64_t device, double bytes) {
+  const double rate = bandwidth_of(plan, device);
+  return rate > 0 ? bytes / rate : 0;
+}
+
 void add_words_outside(Plan& plan, const Graph& graph, const std::vector<WaitingWords>& waiting) {
   for (const WaitingWords& words : waiting)
     item(plan.shards, words.shard).resources.push_back({std::string(kWaitingBytesPerSample), words.bytes});
   if (waiting.empty()) return;
-  wait_for_words(plan.shards, graph, plan.micro_batch, [&](int64_t device) {
-    const std::string& board = item(plan.cluster.devices, device).device;
-    const auto budget = std::ranges::find(plan.budgets, board, &DeviceBudget::device);
-    return budget == plan.budgets.end() ? 0 : off_chip_bandwidth(budget->amounts);
-  });
+  wait_for_words(plan.shards, graph, plan.micro_batch, [&](int64_t device) { return bandwidth_of(plan, device); });
 }
 
 }  // namespace millrace

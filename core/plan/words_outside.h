@@ -33,6 +33,8 @@ double words_outside(const Shard& shard, const Node& node, int64_t micro_batch);
 // Engines of shards that move some take as long as the memory of their device, at so many bytes per second; 0: not known.
 void wait_for_words(std::span<Shard> shards, const Graph& graph, int64_t micro_batch,
                     const std::function<double(int64_t device)>& bandwidth);
+// Seconds that so many bytes take of a device's memory; 0: not known.
+double seconds_outside(const Plan& plan, int64_t device, double bytes);
 void add_words_outside(Plan& plan, const Graph& graph, const std::vector<WaitingWords>& waiting);
 
 }  // namespace millrace

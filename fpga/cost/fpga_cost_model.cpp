@@ -159,6 +159,7 @@ class FpgaCostModel final : public CostModel {
     if (!built_ || recurrent_.counts(question)) return found;
     if (question.streamed_words == StreamedWords::kBuilt) return larger_built(question);
     if (!enlarges_engines()) return found;
+    if (question.streamed_words == StreamedWords::kLeastBuilt) return least_built(question);
     const Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up) return found;
@@ -218,6 +219,20 @@ class FpgaCostModel final : public CostModel {
       least = std::min(least, memory);
       fewest = std::min(fewest, larger.demand.seconds);
       found.push_back(larger);
+    }
+    return found;
+  }
+
+  // All but the smallest, which is what the question's own answer has.
+  std::vector<LargerEngine> least_built(const ShardQuestion& question) const {
+    std::vector<LargerEngine> found;
+    const Searched searched = searched_use(question, false);
+    const ShardUse& smallest = searched.use;
+    if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
+    const std::vector<EngineMemory> all = built_->least_built(*smallest.built, weights_at(question, smallest));
+    for (size_t i = 1; i < all.size(); ++i) {
+      LargerEngine larger{all[i].tiles, demand_with(question, searched, all[i], 0)};
+      if (larger.demand.amounts[0] < kNoSuchEngine) found.push_back(larger);
     }
     return found;
   }
@@ -337,12 +352,24 @@ class FpgaCostModel final : public CostModel {
     built_->add_engine(sized.engine);
     if (!sized.engine.keeps_up) return sized;
     if (exact && question.most_tiles > 0) sized.engine = built_->of_size(sized.engine, question.most_tiles);
+    if (!exact && counts_least_built(question) && sized.engine.held.groups == 1) {
+      const std::vector<EngineMemory> least = built_->least_built(sized.engine, weights);
+      if (!least.empty()) {
+        sized.memory = least.front();
+        sized.engine.reserved_tiles = least.front().tiles;
+        return sized;
+      }
+    }
     sized.memory = exact ? built_->memory_of(sized.engine, weights) : reserved_memory(question, sized.engine, weights);
     return sized;
   }
 
+  bool counts_least_built(const ShardQuestion& question) const {
+    return question.streamed_words == StreamedWords::kLeastBuilt && enlarges_engines();
+  }
+
   EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
-    const bool least = question.streamed_words == StreamedWords::kLeast;
+    const bool least = question.streamed_words == StreamedWords::kLeast || question.streamed_words == StreamedWords::kLeastBuilt;
     EngineMemory memory =
         least && board_.urams <= 0 ? built_->least_for_period(built, weights) : built_->reserved_for_period(built, weights, least);
     const bool exact = question.streamed_words == StreamedWords::kOfEngine, most = question.streamed_words == StreamedWords::kReserved;

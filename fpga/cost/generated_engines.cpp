@@ -26,8 +26,8 @@ bool can_be_built(const ConvolutionShape& shape) {
 }
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-// Numbers of channels, of a layer, whose memory is looked at.
-constexpr int64_t kReservedSteps = 96;
+// Numbers of channels, of a layer, whose memory is looked at; and in small steps.
+constexpr int64_t kReservedSteps = 96, kSmallSteps = 512;
 // Layers of the image with fewer are divided by outputs.
 constexpr int64_t kFewInputs = 16;
 
@@ -207,20 +207,20 @@ EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const We
   return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
 }
 
-GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps) const {
   const Layer& layer = *layers_[engine.layer];
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights});
+  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights, small_steps});
   Reserves& reserves = found->second;
   if (!added) return reserves;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
-  reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
+  reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), small_steps ? kSmallSteps : kReservedSteps);
   const auto places = to_size(divided_up(channels, reserves.step));
   reserves.of_smallest.resize(places);
   reserves.of_choices.resize(places);
   for (auto& at_places : reserves.at_places) at_places.resize(places);
   reserves.fewest_bytes.resize(places);
-  std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
+  std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
   if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(places);
   reserves.anywhere = anywhere;
   return reserves;
@@ -362,7 +362,8 @@ std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(cons
     if (anywhere.size() == found.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
     const EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[found.size()]);
     const bool wastes = memory.input_channels > most_input_channels(shape.inputs);
-    found.push_back({choice.slowest, place_of_size(choice.tiles()), blocks_of_engine(memory), memory.port_cycles, wastes});
+    found.push_back({choice.slowest, place_of_size(choice.tiles()), blocks_of_engine(memory), memory.port_cycles, wastes, choice.tiles(),
+                     memory.streamed_bytes});
   }
   const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
   return {found.begin(), behind};
@@ -494,6 +495,39 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
     }
     if (!least && reserves.step != engine.lanes) memory = with_margin(memory);
     found.push_back(memory);
+  }
+  return found;
+}
+
+std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights, true);
+  const size_t steps = steps_held(engine, reserves, false);
+  if (steps == 0) return {};
+  const std::lock_guard lock(reserves.mutex);
+  reserves.ask(engine.cycles_given);
+  std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
+  const size_t places = reserves.of_choices.size();
+  while (from_all.size() <= places - steps) {
+    const size_t place = places - 1 - from_all.size();
+    std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
+    for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, reserves.cycles, reserves)) {
+      if (choice.port_cycles > reserves.cycles) continue;
+      const LeastBuilt more{choice.tiles, choice.bram18, choice.bytes};
+      if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
+      std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
+      least.push_back(more);
+    }
+    std::ranges::sort(least, {}, [](const LeastBuilt& known) { return std::tuple(known.tiles, known.bram18, known.bytes); });
+    from_all.push_back(std::move(least));
+  }
+  std::vector<EngineMemory> found;
+  for (const LeastBuilt& least : from_all[places - steps]) {
+    EngineMemory& memory = found.emplace_back();
+    memory.bram18 = least.bram18;
+    memory.input_channels = engine.held.inputs;
+    memory.streamed_bytes = least.bytes;
+    memory.tiles = least.tiles;
   }
   return found;
 }

@@ -113,6 +113,9 @@ class GeneratedEngines {
   // `bram18`, those of the Act-RAM's width among them.
   // `least`: as the least that they may take, so that the smallest engine of a shorter period takes no less than some of them.
   std::vector<EngineMemory> larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
+  // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks and bytes
+  // moved: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very many; by tiles.
+  std::vector<EngineMemory> least_built(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
   double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Likewise, but never less of a larger shard, or for a shorter period: of large layers in steps of some channels, of the step below or of
@@ -160,6 +163,8 @@ class GeneratedEngines {
     size_t size = 0;
     int64_t bram18 = 0, port_cycles = 0;
     bool wastes = false;  // more of the Act-RAM than is reserved
+    int64_t tiles = 0;
+    double bytes = 0;  // to and from the memory outside
   };
   // Of engines up to a size the fewest; kNone where none keeps up.
   struct FewestBlocks {
@@ -168,6 +173,12 @@ class GeneratedEngines {
   struct FewestOfSizes {
     int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
     std::vector<FewestBlocks> of_sizes;
+  };
+  // What no other engine undercuts.
+  struct LeastBuilt {
+    int64_t tiles = 0, bram18 = 0;
+    double bytes = 0;
+    bool undercuts(const LeastBuilt& other) const { return tiles <= other.tiles && bram18 <= other.bram18 && bytes <= other.bytes; }
   };
   // By held channels, in steps of so many, which are places; found when first asked for.
   using BlocksByChoice = std::vector<std::vector<int64_t>>;
@@ -183,6 +194,7 @@ class GeneratedEngines {
     std::vector<EngineMemory> of_channels;
     std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;
     std::vector<double> bytes;
+    std::vector<std::vector<LeastBuilt>> least_built;  // of so many channels and of more, from all channels down
 
     void ask(int64_t asked) {
       if (cycles == asked) return;
@@ -190,10 +202,11 @@ class GeneratedEngines {
       of_channels.clear();
       for (auto& sizes : of_sizes) sizes.clear();
       bytes.clear();
+      least_built.clear();
     }
   };
-  using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
-  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
+  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
   EngineMemory memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                   Reserves& reserves) const;
   // Engines that keep up, the fastest first.
@@ -223,7 +236,8 @@ class GeneratedEngines {
   std::vector<Width> widths_;
   mutable std::mutex mutex_;
   mutable std::map<ReservesKey, Reserves> reserves_;
-  mutable std::map<std::tuple<size_t, size_t, int64_t>, std::shared_ptr<BlocksByChoice>> anywhere_;  // layer, width, samples of PG
+  // Layer, width, samples of PG, in small steps.
+  mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<BlocksByChoice>> anywhere_;
 };
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <tuple>
 
 #include "core/base/check.h"
@@ -172,7 +173,46 @@ bool CutSearch::feasible(const Periods& periods, const Storage& storage) const {
   return static_cast<int64_t>(prefixes(periods, storage).size()) == devices();
 }
 
+std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage) const {
+  constexpr size_t kMostKept = 4;     // ends of a device, the furthest, from which the next one is looked at
+  constexpr int64_t kMostTried = 64;  // ends that a link allows, from the furthest back
+  struct End {
+    int64_t position = 0;
+    std::vector<int64_t> cuts;
+  };
+  Memory memory = new_memory();
+  const Chain& chain = segments_->chain();
+  std::vector<End> from{{}};
+  for (int64_t d = 0; d + 1 < devices(); ++d) {
+    std::vector<End> ends;
+    for (const End& start : from) {
+      int64_t tried = 0;
+      size_t found = 0;
+      const PositionSet allowed = next(d, {{start.position, start.position, 1}}, periods, storage, 0, memory);
+      for (const Progression& run : std::views::reverse(allowed))
+        for (int64_t at = run.end; found < kMostKept && at >= run.begin && tried < kMostTried; at -= run.step, ++tried) {
+          if (std::ranges::find(ends, at, &End::position) != ends.end() ||
+              !segments_->fits(d, start.position, at, periods.compute, storage, &memory.found))
+            continue;
+          ++found;
+          End& end = ends.emplace_back(start);
+          end.cuts.push_back(end.position = at);
+        }
+    }
+    std::ranges::stable_sort(ends, std::ranges::greater(), &End::position);
+    if (ends.size() > kMostKept) ends.resize(kMostKept);
+    from = std::move(ends);
+  }
+  for (End& end : from)
+    if (end.position == chain.end() ? rules_.allow_empty
+                                    : segments_->fits(devices() - 1, end.position, chain.end(), periods.compute, storage, &memory.found))
+      return std::move(end.cuts);
+  return std::nullopt;
+}
+
 std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, const Storage& storage) const {
+  if (segments_->counts_built())
+    if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage)) return cuts;
   const std::vector<PositionSet> sets = prefixes(periods, storage);
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
   const Chain& chain = segments_->chain();

@@ -42,9 +42,9 @@ constexpr int64_t kMostFilled = 8;
 constexpr double kWorthChunks = 0.01;
 constexpr double kWorthMoreChunks = 1e-3;
 constexpr int64_t kMostChunks = 64;
-// Of the time of boards' own memories, for weights, where what waits there would make a plan slower by so much.
-constexpr double kWordsShares[] = {0.95, 0.9, 0.8};
+// Where what waits in boards' own memories makes a plan slower by so much, others are looked for, so often at most.
 constexpr double kWorthWords = 2e-3;
+constexpr int kMostRoundsForWords = 4;
 
 bool lies_off_chip(const PlanTask& task, const Node& node) {
   return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
@@ -179,7 +179,10 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
     fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
   if (candidate.timed) return !candidate.stands_still;
   candidate.timed = true;
-  if (task.waiting_words) add_words_outside(candidate.plan, *task.graph, task.waiting_words(candidate.plan, *task.graph));
+  if (task.waiting_words) {
+    candidate.waiting = task.waiting_words(candidate.plan, *task.graph);
+    add_words_outside(candidate.plan, *task.graph, candidate.waiting);
+  }
   try {
     const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
     candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
@@ -249,7 +252,11 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   int64_t no_faster_in_a_row = 0;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
-    if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
+    // Weights fill their passes in steps: after a size that is no faster the next one may be.
+    if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) {
+      if (++no_faster_in_a_row > kMostNoFaster) break;
+      continue;
+    }
     const std::shared_ptr<const RingAttempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
@@ -257,9 +264,10 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       if (streams) break;  // more samples hold more memory
       continue;
     }
-    double& bound = findings.bounds.try_emplace(micro_batch, solution.lower_bound).first->second;
-    bound = std::min(bound, solution.lower_bound);
     std::optional<Candidate> fastest = fastest_of(task, attempt);
+    const double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
+    double& bound = findings.bounds.try_emplace(micro_batch, of_plan).first->second;
+    bound = std::min(bound, of_plan);
     if (!fastest) {
       if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage.kind = Shortage::Kind::kNotDecided;
       if (streams) break;
@@ -282,7 +290,6 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       candidate.timed = true;
       candidate.summary.images_per_second = std::min(candidate.summary.images_per_second, better->summary.images_per_second);
     }
-    // Weights fill their passes in steps: after a size that is no faster the next one may be.
     if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) {
       if (++no_faster_in_a_row > kMostNoFaster) break;
       continue;
@@ -325,35 +332,38 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
   return candidates;
 }
 
-// What waits in boards' own memories for its errors takes time of them that a search gave to weights, which the plan has lost by then: with
-// less of it given to them others may lose less.
+// Of each device's own memory, a sample.
+std::vector<double> waiting_seconds(const PlanTask& task, const Candidate& candidate) {
+  std::vector<double> seconds(task.models.size(), 0);
+  for (const WaitingWords& words : candidate.waiting) {
+    const int64_t device = item(candidate.plan.shards, words.shard).device;
+    item(seconds, device) += seconds_outside(candidate.plan, device, words.bytes);
+  }
+  return seconds;
+}
+
+// What waits in boards' own memories for its errors takes time of them that a search gave to weights, which the plan has lost by then:
+// searches that leave each board as much as they have taken so far may lose less.
 std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& chosen, std::string& standstill) {
   const double bound = chosen.plan.lower_bound_seconds_per_image;
-  // Not of a plan that was found for a longer period than its search's.
-  const double searched = chosen.attempt->solution.feasible ? chosen.attempt->solution.period : bound;
   std::optional<Candidate> best;
-  const auto seconds = [&] { return (best ? *best : chosen).summary.seconds_per_image; };
-  for (const double share : kWordsShares) {
-    if (seconds() <= searched * (1 + kWorthWords)) break;
-    PlanTask leaving = chosen.attempt->task;
-    leaving.options.words_share = share;
-    const auto attempt = std::make_shared<RingAttempt>(std::move(leaving), chosen.plan.micro_batch);
-    double low = searched, high = seconds() / (1 + kWorthSharing);
-    std::optional<RingSolution> found;
-    while (high - low > kWorthSharing * low) {
-      const double middle = found ? low + (high - low) / 2 : high;
-      RingSolution solution = attempt->solver.solve_within(middle);
-      if (solution.feasible) found = std::move(solution);
-      if (!found) break;
-      (found->period <= middle ? high : low) = middle;
+  const auto known = [&]() -> const Candidate& { return best ? *best : chosen; };
+  PlanTask leaving = chosen.attempt->task;
+  leaving.options.waiting_seconds = waiting_seconds(task, chosen);
+  for (int round = 0; round < kMostRoundsForWords; ++round) {
+    const double seconds = known().summary.seconds_per_image;
+    if (seconds <= bound * (1 + kWorthWords)) break;
+    std::optional<Candidate> candidate = fastest_as_built(task, leaving, chosen.plan.micro_batch, bound, seconds / (1 + kWorthSharing));
+    if (!candidate || !add_mini_batch_time(task, *candidate, standstill)) break;
+    const std::vector<double> more = waiting_seconds(task, *candidate);
+    bool none_more = true;
+    for (size_t d = 0; d < more.size(); ++d) {
+      double& known_before = leaving.options.waiting_seconds[d];
+      none_more = none_more && more[d] <= known_before;
+      known_before = std::max(known_before, more[d]);
     }
-    if (!found) continue;
-    attempt->solution = *found;
-    attempt->solution.lower_bound = bound;
-    std::optional<Candidate> candidate = fastest_of(task, attempt);
-    if (!candidate || candidate->summary.seconds_per_image >= seconds()) continue;
-    if (!add_mini_batch_time(task, *candidate, standstill)) continue;
-    if (candidate->summary.images_per_second > (best ? *best : chosen).summary.images_per_second) best = std::move(*candidate);
+    if (candidate->summary.images_per_second > known().summary.images_per_second) best = std::move(*candidate);
+    if (none_more) break;
   }
   return best;
 }

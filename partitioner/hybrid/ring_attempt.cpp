@@ -22,6 +22,8 @@ constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
 constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
 constexpr double kLeastPart = 8;
+// How far a plan may be from what is ruled out before both are looked at as engines are built; and how close they are to come then.
+constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
 // How much longer a period may be where another lets every memory find blocks of one kind.
 constexpr double kLongestForBlocks = 0.01;
 // Of memories, down to where no plan finds its blocks otherwise.
@@ -30,11 +32,17 @@ constexpr double kLeastPartOfMemory = 0.5, kPartsOfMemory = 0.01;
 constexpr double kBram36OfUram = 8;
 
 // For what no cuts can keep: with larger engines counted as the least that they may take.
-PlanTask with_least_engines(const PlanTask& task, bool allow_empty) {
+PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWords words = StreamedWords::kLeast) {
   PlanTask least = task;
   least.options.allow_empty = allow_empty;
-  least.options.streamed_words = StreamedWords::kLeast;
+  least.options.streamed_words = words;
   return least;
+}
+
+// Where devices stay without work if that is faster.
+bool may_leave_empty(const PlanTask& task) {
+  const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
+  return task.options.allow_empty || !(ordered || task.models.size() < 2);
 }
 
 // The same task with so large a part of each memory, solved roughly.
@@ -50,6 +58,20 @@ std::shared_ptr<const RingAttempt> with_part_of_memory(const RingAttempt& attemp
   auto found = std::make_shared<RingAttempt>(std::move(smaller), attempt.solver.micro_batch(), std::move(owners));
   found->solution = found->solver.solve(Effort::kQuick);
   return found;
+}
+
+// The same task with its words counted in another way, not solved.
+std::shared_ptr<const RingAttempt> with_words(const RingAttempt& attempt, StreamedWords words) {
+  PlanTask counting = attempt.task;
+  counting.options.streamed_words = words;
+  return std::make_shared<const RingAttempt>(std::move(counting), attempt.solver.micro_batch());
+}
+
+// The longest period up to this one that no engines keep as they are built.
+double bound_as_built(const RingAttempt& attempt, double known, double period) {
+  PlanTask least = with_least_engines(attempt.task, may_leave_empty(attempt.task), StreamedWords::kLeastBuilt);
+  least.options.waiting_seconds.clear();
+  return std::max(known, RingSolver(least, attempt.solver.micro_batch()).longest_ruled_out(period, known));
 }
 
 // Of another solution than the attempt's own.
@@ -117,8 +139,7 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
 std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
   auto busy = std::make_unique<RingAttempt>(task, micro_batch);
   busy->solution = busy->solver.solve();
-  const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
-  const bool all_work = task.options.allow_empty || ordered || task.models.size() < 2;
+  const bool all_work = task.options.allow_empty || !may_leave_empty(task);
   const bool known = busy->solution.feasible && task.models.size() > kLongRing;
   const RingAttempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
   const auto with_bound = [&](std::unique_ptr<RingAttempt> attempt) {
@@ -158,11 +179,28 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
   return candidate_of(task, attempt, attempt->solution, lower_bound);
 }
 
-// The fastest between updates with so many samples to a micro-batch. A search counts the fewest words that any engine moves and reserves
-// memory for some numbers of channels; where the plan, as it is built, is slower than that promised, or larger than a device, cuts for
-// slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
+std::optional<Candidate> fastest_as_built(const PlanTask& task, PlanTask searched, int64_t micro_batch, double bound, double known) {
+  searched.options.streamed_words = StreamedWords::kBuilt;
+  const auto built = std::make_shared<const RingAttempt>(std::move(searched), micro_batch);
+  std::optional<Candidate> fastest;
+  double low = bound, high = known;
+  for (double at = bound * (1 + kCloseEnough); high > low * (1 + kWorthLooking); at = low + (high - low) / 2) {
+    const RingSolution solution = built->solver.solve_within(at);
+    std::optional<Candidate> found;
+    if (solution.feasible) found = candidate_of(task, built, solution, bound);
+    if (found && fits_devices(*found) && packs_blocks(task, *found) && found->summary.seconds_per_image < high) {
+      high = found->summary.seconds_per_image;
+      fastest = std::move(found);
+    } else {
+      low = at;
+    }
+  }
+  return fastest;
+}
+
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt) {
-  const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
+  double bound = attempt->solution.lower_bound;
+  const double promised = attempt->solution.period;
   Candidate found = candidate_of(task, attempt, bound);
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
   std::optional<Candidate> fastest;
@@ -188,16 +226,14 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     consider(candidate_of(attempt->task, attempt, roomy, bound));
   }
   std::vector<std::shared_ptr<const RingAttempt>> searches{attempt};
+  const bool enlarges = attempt->solver.counts_engines() && task.models.size() <= kLongRing;
   for (const double by : kSlower) {
-    if (packs && slower() <= std::max(kWorthCounting, by)) break;
+    if (packs && (enlarges || slower() <= std::max(kWorthCounting, by))) break;
     if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
     if (searches.size() == 1)
-      for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine}) {
-        PlanTask counting = attempt->task;
-        counting.options.streamed_words = words;
-        searches.push_back(std::make_shared<const RingAttempt>(std::move(counting), attempt->solver.micro_batch()));
-      }
+      for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine, StreamedWords::kBuilt})
+        searches.push_back(with_words(*attempt, words));
     for (const std::shared_ptr<const RingAttempt>& search : searches) {
       const RingSolution solution = search->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
@@ -214,6 +250,14 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     }
   }
   if (!packs) return std::nullopt;
+  if (enlarges && fastest->summary.seconds_per_image > bound * (1 + kWorthLooking)) {
+    bound = bound_as_built(*attempt, bound, fastest->summary.seconds_per_image);
+    const double seconds = fastest->summary.seconds_per_image;
+    if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), bound, seconds))
+      fastest = std::move(*built);
+    fastest->plan.lower_bound_seconds_per_image = bound;
+    fastest->plan.optimality_gap = std::max(0.0, fastest->summary.seconds_per_image / bound - 1);
+  }
   return fastest;
 }
 

@@ -48,15 +48,21 @@ struct Candidate {
   std::shared_ptr<const RingAttempt> attempt;
   Plan plan;
   PlanSummary summary;
-  bool timed = false;  // what a mini-batch takes is known
+  bool timed = false;                      // what a mini-batch takes is known
+  std::vector<WaitingWords> waiting = {};  // then: of samples, in boards' own memories
   bool stands_still = false;
   bool surpassed = false;  // by one that is known: its time is that one's, which it cannot undercut
 };
 
 // Of the attempt's solution.
 Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound);
-// The fastest between updates with the attempt's micro-batch: where the plan, as it is built, is slower than its search promised, or larger
-// than a device, cuts for slightly longer periods are looked at, and such for which no word is left out. Nothing where none fits.
+// The fastest between updates with the attempt's micro-batch. Where the plan, as it is built, is larger than a device, or on boards with
+// UltraRAM slower than its search promised, cuts for slightly longer periods are looked at, and such for which no word is left out; on
+// others, where it is not close to the bound, bound and plan are looked for with engines as they are built. Nothing where none fits.
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt);
+
+// A plan faster than `known`, seconds a sample between updates, in a search that counts engines as they are built: near the bound if there
+// is one, else by bisection. Nothing where none is found, which proves nothing: a larger shard may take less than a smaller one.
+std::optional<Candidate> fastest_as_built(const PlanTask& task, PlanTask searched, int64_t micro_batch, double bound, double known);
 
 }  // namespace millrace

@@ -293,12 +293,12 @@ bool RingSolver::counts_engines() const {
   return false;
 }
 
-double RingSolver::longest_ruled_out(double period) const {
+double RingSolver::longest_ruled_out(double period, double known) const {
   constexpr double kCloseEnough = 1e-4;
   Storage storage = anywhere();
   storage.undecided_fits = true;
   const auto impossible = [&](double at) { return !search_.feasible({at, at}, storage); };
-  double high = period, low = 0;
+  double high = period, low = known;
   if (impossible(period)) return period;
   for (double left = 0.999; low == 0 && high > kShortestPeriod; left = std::max(1 - 4 * (1 - left), left / 4))
     if (const double at = period * left; impossible(at)) {

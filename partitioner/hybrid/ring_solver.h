@@ -71,8 +71,8 @@ class RingSolver {
   RingSolution solve(Effort effort = Effort::kThorough) const;
   // Whether engines are counted in several sizes, where memory is short.
   bool counts_engines() const;
-  // The longest period, up to this one, that cuts are shown not to keep, whatever homes are; to some 0.01%.
-  double longest_ruled_out(double period) const;
+  // The longest period, up to this one, that cuts are shown not to keep, whatever homes are; to some 0.01%. `known`: one of those.
+  double longest_ruled_out(double period, double known = 0) const;
   // Any cuts and homes that keep a period, if some are found at once.
   RingSolution solve_within(double period) const;
   // Shows, without solving it all, that no cuts and homes keep the period. False proves nothing.

@@ -72,7 +72,7 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
   for (size_t d = task.models.size(); !task.options.fpdeep_lifetimes && d-- > 1;)
     latency_seconds_[d - 1] = latency_seconds_[d] + 2e-6 * task.cluster.links[d - 1].latency_us;
   const double longest = latency_seconds_.empty() ? 0 : latency_seconds_.front();
-  std::map<std::tuple<const CostModel*, int64_t, double, double>, size_t> known;
+  std::map<std::tuple<const CostModel*, int64_t, double, double, double>, size_t> known;
   for (size_t d = 0; d < task.models.size(); ++d) {
     // Where rows stream, the window follows from the period and costs nothing.
     const bool streams = task.models[d]->dedicated_engines();
@@ -80,8 +80,9 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     const double step = longest / kLatencySteps;
     searched_latency_.push_back(step > 0 ? step * std::ceil(latency_seconds_[d] / step) : 0);
     const int64_t window = streams ? 0 : windows_[d];
+    const double outside = seconds_waiting(static_cast<int64_t>(d));
     kinds_.push_back(
-        known.try_emplace({task.models[d], window, searched_latency_[d], streams ? waiting_[d] : 0}, known.size()).first->second);
+        known.try_emplace({task.models[d], window, searched_latency_[d], streams ? waiting_[d] : 0, outside}, known.size()).first->second);
     int64_t group = chain.groups();
     while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
     off_chip_from_.push_back(takes_all_off_chip() && group < chain.groups() ? chain.begin_of(group) : chain.end());
@@ -193,8 +194,9 @@ ShardDemand SegmentLoads::streamed_demand(int64_t device, const ShardLoad& shard
   return no_less_than(device, shard.beside, demand_of(device, asked));
 }
 
-// But for the memory that holds parameters.
+// But for the memory that holds parameters. What is built is what it is.
 ShardDemand SegmentLoads::no_less_than(int64_t device, const ShardDemand& least, ShardDemand demand) const {
+  if (counts_built()) return demand;
   demand.seconds = std::max(demand.seconds, least.seconds);
   for (size_t i = 0; i < demand.amounts.size(); ++i)
     if (!model(device).holds_parameters(i)) demand.amounts[i] = std::max(demand.amounts[i], least.amounts[i]);

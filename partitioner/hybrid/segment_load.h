@@ -148,8 +148,10 @@ class SegmentLoads {
   // Likewise with larger engines that take less memory, weights beside them or not.
   std::vector<ShardLoad::Other> larger_engines(int64_t device, const ShardLoad& shard, double period) const;
   // That words from outside may take of a period.
-  double seconds_outside(int64_t device, double period) const {
-    return model(device).dedicated_engines() ? period * task_->options.words_share : period;
+  double seconds_outside(int64_t device, double period) const { return period - seconds_waiting(device); }
+  // Engines as they are built: a larger one may read fewer words than the smallest.
+  bool counts_built() const {
+    return task_->options.streamed_words == StreamedWords::kBuilt || task_->options.streamed_words == StreamedWords::kLeastBuilt;
   }
   // Whether the device may have such engines.
   bool enlarges(int64_t device) const { return fast_item(enlarges_, device); }
@@ -179,7 +181,7 @@ class SegmentLoads {
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // Whether some stretch was neither found to fit nor shown not to (StretchLoad): it counts as one that does not, so that a plan is one,
   // and for whoever asks for what is impossible as one that does. Where parts of a layer may move more than the whole, as soon as asked.
-  bool any_undecided() const { return undecided_ || task_->options.streamed_words == StreamedWords::kOfEngine; }
+  bool any_undecided() const { return undecided_ || parts_may_take_more(); }
   void note_undecided() const { undecided_ = true; }
   // A layer that keeps its weights off chip takes all of the device's weights there.
   bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
@@ -187,6 +189,13 @@ class SegmentLoads {
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 
  private:
+  // Of a shard, than the whole.
+  bool parts_may_take_more() const {
+    return task_->options.streamed_words == StreamedWords::kOfEngine || task_->options.streamed_words == StreamedWords::kBuilt;
+  }
+  double seconds_waiting(int64_t device) const {
+    return task_->options.waiting_seconds.empty() ? 0 : fast_item(task_->options.waiting_seconds, device);
+  }
   double lifetime(int64_t device, int64_t group, double latency, double period) const;
   ShardDemand no_less_than(int64_t device, const ShardDemand& least, ShardDemand demand) const;
   // With the parameters counted that a stretch to there keeps on chip.
@@ -194,9 +203,7 @@ class SegmentLoads {
   // Where the longest stretch ends that fits, from a position on to the chain's end or back to its beginning.
   int64_t furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const;
   // Whether it goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not looked at.
-  bool is_monotone(int64_t device) const {
-    return task_->options.streamed_words != StreamedWords::kOfEngine && (enlarges(device) || !builds(device));
-  }
+  bool is_monotone(int64_t device) const { return !parts_may_take_more() && (enlarges(device) || !builds(device)); }
   // Units [from, to) of one group, which become `part`: what is known of whole layers is not asked again.
   ShardLoad& load_of(ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
   // Whether the stretch takes them.

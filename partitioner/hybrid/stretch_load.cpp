@@ -62,7 +62,8 @@ class StretchLoad::Search {
  private:
   using Other = ShardLoad::Other;
   // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
-  static constexpr int64_t kMostSteps = 400, kMostStepsOfBest = 50'000;
+  static inline const int64_t kMostSteps = getenv("MS") ? atoi(getenv("MS")) : 400;
+  static constexpr int64_t kMostStepsOfBest = 50'000;
 
   // A shard that may be held in other ways.
   struct Layer {
@@ -435,6 +436,7 @@ bool StretchLoad::fits_with(ShardLoad& shard) {
   // Streamed weights and larger engines leave room in the memory alone.
   for (size_t i = 0; i < sum.amounts.size(); ++i)
     if (segments_->model(device_).holds_parameters(i)) sum.amounts[i] = 0;
+  if (segments_->counts_built()) sum.seconds = 0;
   if (!within(sum)) return false;
   if (best(Wish::kAny, &shard)) return true;
   if (gave_up_) segments_->note_undecided();

@@ -65,8 +65,9 @@ struct PlanOptions {
   // A search for what none of these micro-batches can do, as if each shard had the best of all; empty: the one that it is asked for. Set by
   // the planner, for boards that stream rows.
   std::vector<int64_t> micro_batches;
-  // Of the time of a board's own memory, what a search gives to weights; samples that wait there take the rest. Set by the planner.
-  double words_share = 1;
+  // By device, seconds a sample of its own memory that a search leaves to samples that wait there for their errors; empty: none. Set by the
+  // planner.
+  std::vector<double> waiting_seconds;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool recompute = false;         // what recurrent layers keep is made again before E: core/plan/recomputation.h

@@ -92,10 +92,22 @@ TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
   }
 }
 
-// Weights off chip fill their passes in steps: two samples to a pass are slower than one there, and four faster than both.
+// Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out.
+TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
+  for (const auto& [model, cluster] :
+       {std::pair("vgg16-cifar", "vc709x15"), std::pair("vgg11-cifar", "vc709x8+zc706"), std::pair("alexnet", "zc706x17")}) {
+    const Graph graph(find_model(model));
+    const std::optional<Plan> plan = planned(graph, cluster);
+    ASSERT_TRUE(plan) << model;
+    EXPECT_LT(plan->optimality_gap, 0.01) << model << " " << cluster;
+    for (const DeviceCheck& check : checks_of(*plan, graph)) EXPECT_TRUE(check.fits()) << model << " " << check.index << check.lacks;
+  }
+}
+
+// Weights off chip fill their passes in steps: two samples to a pass are hardly faster than one there, and four are.
 TEST(BuiltAsPlanned, InMicroBatchesBehindOneThatIsNoFaster) {
-  const Graph graph(find_model("alexnet-grouped"));
-  const std::optional<Plan> plan = planned(graph, "vc709x6");
+  const Graph graph(find_model("alexnet"));
+  const std::optional<Plan> plan = planned(graph, "vc709x4");
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->micro_batch, 4);
 }
@@ -107,8 +119,7 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
     const Graph graph(find_model(model));
     std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;
-    // A bound counts the least that any engine takes.
-    EXPECT_LE(plan->optimality_gap, 0.05) << model << " " << cluster;
+    EXPECT_LE(plan->optimality_gap, 0.01) << model << " " << cluster;
     const RingPace pace = ring_pace(*plan, graph);
     const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
     const double period = slowest_planned_seconds(checks);

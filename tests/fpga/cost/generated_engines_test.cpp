@@ -312,6 +312,51 @@ TEST(GeneratedEngines, LargerOnesMakeDemandsMonotone) {
   EXPECT_LT(by_smallest, ways_seen * 9 / 10);
 }
 
+// That none keeps a period stands on it: whatever is built for a shard, something that is counted for its parts, and for a longer period,
+// takes no more of anything. And it is no less than what some larger part is built with.
+TEST(GeneratedEngines, LeastBuiltAreNoMoreThanWhatIsBuilt) {
+  std::mt19937_64 random(41);
+  int64_t ways_seen = 0, exact = 0, draws = 0;
+  for (const char* name : {"vgg11-cifar", "resnet18-cifar", "alexnet"}) {
+    const Graph graph(model_of(name));
+    const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock, 900);
+    const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
+    for (const LayerGroup& group : graph.groups()) {
+      const Node& node = graph.node(group.head);
+      // Of very many channels some are looked at.
+      if (!node.divides || node.inputs[0] == kNetworkInput || extent_of(graph, node.group).inputs > 512) continue;
+      for (int draw = 0; draw < 12; ++draw) {
+        const DrawnPart part = drawn_part(graph, node, random);
+        ShardQuestion asked = part.question;
+        asked.blocks = part.wide;
+        asked.streamed_words = StreamedWords::kBuilt;
+        const std::vector<ShardDemand> built = ways_of(*model, asked);
+        if (built.front().amounts[0] > 1e20) continue;
+        ++draws;
+        ShardQuestion easier = asked;
+        easier.streamed_words = StreamedWords::kLeastBuilt;
+        const std::vector<ShardDemand> same = ways_of(*model, easier);
+        const auto least_memory = [](const std::vector<ShardDemand>& ways) {
+          return std::ranges::min(ways, {}, [](const ShardDemand& way) { return way.amounts[3]; }).amounts[3];
+        };
+        exact += least_memory(same) >= 0.99 * least_memory(built) ? 1 : 0;
+        easier.period_seconds *= 1 + 0.002 * static_cast<double>(random() % 200);
+        const auto streams = [&](double period) { return engines->engine_for(node, part.wide, period, kClock)->lanes; };
+        if (streams(asked.period_seconds) != streams(easier.period_seconds)) easier.period_seconds = asked.period_seconds;
+        if (draw % 2 == 0) easier.blocks = part.narrow;
+        const std::vector<ShardDemand> least = ways_of(*model, easier);
+        for (const ShardDemand& way : built) {
+          ++ways_seen;
+          EXPECT_TRUE(std::ranges::any_of(least, [&](const ShardDemand& other) { return none_above(other, way); }))
+              << name << " " << node.layer.name << " draw " << draw;
+        }
+      }
+    }
+  }
+  EXPECT_GT(ways_seen, 500);
+  EXPECT_GT(exact, draws / 2) << "of " << draws;
+}
+
 // What is chosen as it is built costs what was said, and no engine moves fewer words than a search counts.
 TEST(GeneratedEngines, AreBuiltInTheSizeThatWasChosen) {
   std::mt19937_64 random(37);
