@@ -8,11 +8,11 @@
 #include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/graph/row_needs.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/segment_program.h"
 #include "core/plan/time_chunking.h"
 #include "node/simulate/network_builder.h"
-#include "node/simulate/row_needs.h"
 #include "node/simulate/simulate.h"
 
 namespace millrace::simulation {

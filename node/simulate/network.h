@@ -22,9 +22,9 @@
 
 #include "core/base/index.h"
 #include "core/documents/plan.h"
+#include "core/graph/row_needs.h"
 #include "core/plan/schedule.h"
 #include "core/plan/turn.h"
-#include "node/simulate/row_needs.h"
 
 namespace millrace::simulation {
 

@@ -5,13 +5,14 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
 #include "core/base/index.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kPhases[] = {"FP", "EB", "PG"};
+std::string_view phase_of(const TraceSpan& span) { return name_of(static_cast<Phase>(span.phase)); }
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace); }
 
@@ -20,7 +21,7 @@ int64_t thread_of(const TraceSpan& span) { return span.shard < 0 ? 0 : 1 + 3 * i
 
 std::string thread_name(const Plan& plan, const TraceSpan& span) {
   if (span.shard < 0) return "schedule";
-  return fmt::format("{} {}", item(plan.shards, span.shard).layer, kPhases[span.phase]);
+  return fmt::format("{} {}", item(plan.shards, span.shard).layer, phase_of(span));
 }
 
 // Places of one card say which.
@@ -47,10 +48,10 @@ std::string trace_json(const Plan& plan, const SimulationResult& result) {
     if (named.insert({span.device, thread}).second)
       fmt::format_to(out, "{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}}}", between,
                      span.device, thread, quoted(thread_name(plan, span)));
-    const std::string name = fmt::format("{}{}{}", span.shard < 0 ? fmt::format("{} ", kPhases[span.phase]) : "", span.cycle,
+    const std::string name = fmt::format("{}{}{}", span.shard < 0 ? fmt::format("{} ", phase_of(span)) : "", span.cycle,
                                          span.chunk < 0 ? "" : fmt::format(".{}", span.chunk));
     fmt::format_to(out, "{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{:.6f},\"dur\":{:.6f}}}", between,
-                   span.device, thread, quoted(name), kPhases[span.phase], 1e-6 * static_cast<double>(span.start),
+                   span.device, thread, quoted(name), phase_of(span), 1e-6 * static_cast<double>(span.start),
                    1e-6 * static_cast<double>(span.end - span.start));
   }
   fmt::format_to(out, "\n]}}\n");

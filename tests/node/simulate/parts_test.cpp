@@ -10,10 +10,10 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/graph/row_needs.h"
 #include "core/graph/zoo.h"
 #include "node/simulate/findings.h"
 #include "node/simulate/pack.h"
-#include "node/simulate/row_needs.h"
 #include "node/simulate/simulation_page.h"
 #include "node/simulate/timeline.h"
 #include "node/simulate/trace.h"

@@ -1,5 +1,5 @@
 // Which rows of what a layer reads must be there before a row of what it makes can be made: kernels, strides, padding
-// and pooling as tables of counts. Internal to node/simulate.
+// and pooling as tables of counts: what the simulator moves by, and the planner reckons Act-RAM with.
 //
 //   const RowCounts rows(graph, /*fc_barrier=*/false);
 //   const RowTable needs = forward_needs(rows, node, 0);             // needs[r]: input rows before output row r
@@ -19,7 +19,7 @@
 #include "core/base/index.h"
 #include "core/graph/graph.h"
 
-namespace millrace::simulation {
+namespace millrace {
 
 using RowTable = std::vector<int32_t>;
 
@@ -58,4 +58,4 @@ int64_t unevenness_of(const RowTable& table, int32_t above);
 RowTable compose(const RowTable& outer, const RowTable& inner);
 RowTable identity_rows(int32_t rows);
 
-}  // namespace millrace::simulation
+}  // namespace millrace

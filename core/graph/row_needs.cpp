@@ -1,4 +1,4 @@
-#include "node/simulate/row_needs.h"
+#include "core/graph/row_needs.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/index.h"
 
-namespace millrace::simulation {
+namespace millrace {
 namespace {
 
 // Layers that wait for more than their own row; nothing where a row of output needs the same row of input.
@@ -142,4 +142,4 @@ RowTable compose(const RowTable& outer, const RowTable& inner) {
   return table;
 }
 
-}  // namespace millrace::simulation
+}  // namespace millrace
