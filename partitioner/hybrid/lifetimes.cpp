@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/index.h"
+#include "core/graph/row_needs.h"
 
 namespace millrace {
 namespace {
@@ -69,7 +70,78 @@ Lag lag_of(const Node& node, const LifetimeRules& rules) {
   return {};
 }
 
+void merge(RowTable& into, const RowTable& table) {
+  if (into.empty()) into.assign(table.size(), 0);
+  for (size_t r = 0; r < table.size(); ++r) into[r] = std::max(into[r], table[r]);
+}
+
+// Of every node but the loss: how many rows of its output go forward before each position of their error can be made. Where all ways from a
+// node go through one behind it, that one's table says what lies farther on.
+class TurningRows {
+ public:
+  TurningRows(const Graph& graph, const RowCounts& rows) : graph_(graph), rows_(rows), turns_(graph.nodes().size()) {
+    for (int64_t i = graph.loss(); i-- > 0;)
+      if (!graph.node(i).consumers.empty()) item(turns_, i) = turn_of(i);
+  }
+  const RowTable& of(int64_t node) const { return item(turns_, node); }
+
+ private:
+  RowTable turn_of(int64_t from) const {
+    // Rows of `from` before each row of those behind it, as far as the first that all ways go through; then back.
+    std::vector<RowTable> forward{identity_rows(rows_.of(from))};
+    int64_t farthest = graph_.node(from).consumers.back(), end = from;
+    const auto there = [&](int64_t node) -> RowTable& { return item(forward, node - from); };
+    while (end < farthest) {
+      const Node& node = graph_.node(++end);
+      forward.emplace_back();
+      if (end == graph_.loss()) break;
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] >= from && !there(node.inputs[i]).empty())
+          merge(there(end), compose(forward_needs(rows_, end, i), there(node.inputs[i])));
+      if (end < farthest && !there(end).empty()) farthest = std::max(farthest, node.consumers.back());
+    }
+    std::vector<RowTable> errors(forward.size());
+    const auto back = [&](int64_t node) -> RowTable& { return item(errors, node - from); };
+    if (end != graph_.loss()) back(end) = compose(of(end), there(end));
+    for (int64_t node = end; node-- > from;) {
+      if (there(node).empty()) continue;
+      for (const int64_t consumer : graph_.node(node).consumers) {
+        const Node& reader = graph_.node(consumer);
+        for (size_t i = 0; i < reader.inputs.size(); ++i) {
+          if (reader.inputs[i] != node) continue;
+          if (consumer == graph_.loss())
+            merge(back(node), compose(turning_needs(rows_, consumer), there(node)));
+          else
+            merge(back(node), compose(backward_needs(rows_, consumer, i), back(consumer)));
+        }
+      }
+    }
+    return back(from);
+  }
+
+  const Graph& graph_;
+  const RowCounts& rows_;
+  std::vector<RowTable> turns_;
+};
+
 }  // namespace
+
+std::vector<int64_t> least_rows_held(const Graph& graph, bool fc_barrier) {
+  const RowCounts rows(graph, fc_barrier);
+  const TurningRows turning(graph, rows);
+  std::vector<int64_t> held;
+  for (const LayerGroup& group : graph.groups()) {
+    int64_t most = 1;
+    if (group.head < graph.loss() && graph.node(group.head).error_needed) {
+      const RowTable used = forward_needs(rows, group.head, 0), released = released_rows(rows, group.head, rows.errors_descend());
+      const RowTable& turns = turning.of(group.head);
+      for (size_t row = 0; row < turns.size(); ++row)
+        most = std::max<int64_t>(most, item(used, turns[row] - 1) - (row == 0 ? 0 : released[row - 1]));
+    }
+    held.push_back(most);
+  }
+  return held;
+}
 
 std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules) {
   const size_t count = graph.nodes().size();
@@ -108,6 +180,13 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
     const auto head = to_size(group.head);
     lifetimes.push_back(error[head] + lags[head].release - reads[head] + (rules.fc_barrier ? 1 + dense_from[head] : 0) +
                         (turns[head] && !rules.fc_barrier ? 1 : 0));
+  }
+  if (!rules.least_rows) return lifetimes;
+  const std::vector<int64_t> least = least_rows_held(graph, rules.fc_barrier);
+  for (size_t g = 0; g < lifetimes.size(); ++g) {
+    // The row that is being filled comes on top of a lifetime.
+    const int64_t rows = std::max<int64_t>(graph.node(graph.groups()[g].head).input_shapes[0].height, 1);
+    lifetimes[g] = std::max(lifetimes[g], static_cast<double>(least[g] - 1) / static_cast<double>(rows));
   }
   return lifetimes;
 }

@@ -30,7 +30,15 @@ struct LifetimeRules {
   // A map that shrinks because nothing is padded: its last rows of input wait for the last error, though they came early. Without
   // strides: with them rows come slowly enough (simulated).
   bool unpadded_ends = false;
+  // No layer holds fewer rows, the one being filled among them, than come before the first error that lets go of one. The lags are of rows
+  // that come evenly; where a stride is wider than its kernel, or padding makes a map grow, that is a row or two too few, and no error ever
+  // comes. Rows that a stride steps over wait as all do, and go when the kernel moves on.
+  bool least_rows = false;
 };
+
+// Of every group: rows of its input, of one sample, that wait at once before an error lets go of them, however late. Fewer would stand
+// still.
+std::vector<int64_t> least_rows_held(const Graph& graph, bool fc_barrier);
 
 std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules);
 
