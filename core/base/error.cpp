@@ -20,6 +20,7 @@ std::string_view name_of(ErrorCode code) {
     case ErrorCode::kUnavailable: return "unavailable";
     case ErrorCode::kTimeout: return "timeout";
     case ErrorCode::kNumeric: return "numeric";
+    case ErrorCode::kStandstill: return "standstill";
     case ErrorCode::kIo: return "io";
   }
   return "unknown";

@@ -28,6 +28,7 @@ enum class ErrorCode {
   kUnavailable,  // a part this build or machine lacks
   kTimeout,      // a wait passed its deadline, or who was waited for is gone: exit status 75
   kNumeric,      // NaN or infinity where a number was due
+  kStandstill,   // a plan whose parts wait for one another: nothing would ever move
   kIo,           // the operating system refused to read or write
 };
 

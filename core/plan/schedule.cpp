@@ -272,7 +272,7 @@ class ScheduleRun {
     for (size_t device = 0; device < lists_.size(); ++device)
       if (next_[device] < lists_[device].size())
         stuck += fmt::format("{}device {} at {}: {}", stuck.empty() ? "" : "; ", device, text_of(current(device)), obstacle(device));
-    if (!stuck.empty()) fail(ErrorCode::kMismatch, "the schedule deadlocks: {}", stuck);
+    if (!stuck.empty()) fail(ErrorCode::kStandstill, "the schedule deadlocks: {}", stuck);
   }
 
  private:

@@ -71,8 +71,8 @@ std::vector<int64_t> default_windows(int64_t devices, Alignment alignment, int64
 ScheduleSpec schedule_spec(const Plan& plan, int64_t device, int64_t mini_batches);
 
 // Runs the lists of all devices symbolically: F_s needs F_s upstream, E_s needs F_s here and E_s downstream, G_s needs
-// E_s here, and at most `credits[d]` forward messages may wait before device d+1 (0: unbounded). Fails with kMismatch
-// naming the devices and actions that wait for each other, or the send without a receive.
+// E_s here, and at most `credits[d]` forward messages may wait before device d+1 (0: unbounded). Fails with kStandstill
+// naming the devices and actions that wait for each other, with kMismatch naming the send without a receive.
 void check_schedule(std::span<const std::vector<Action>> lists, std::span<const int64_t> credits = {});
 
 }  // namespace millrace

@@ -1,6 +1,6 @@
 // Internal to node/simulate: who waits for whom when nothing moves any more.
 //
-//   fail(ErrorCode::kMismatch, "the simulation deadlocks: {}", explain_stuck(network, plan));
+//   fail(ErrorCode::kStandstill, "the simulation deadlocks: {}", explain_stuck(network, plan));
 //
 // Names the stations that wait for one another in a circle, each with what it waits for, and a way out where something could be larger.
 #pragma once

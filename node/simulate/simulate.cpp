@@ -101,7 +101,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   engine.begin();
   engine.run_until(kNeverTime);
   const SimulatedRank work = watch.stop(engine);
-  if (!engine.done()) fail(ErrorCode::kMismatch, "the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
+  if (!engine.done()) fail(ErrorCode::kStandstill, "the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
   std::vector<SimulationResult> blocks;
   blocks.push_back(collect(engine, network, plan));
   blocks.back().ranks = {work};

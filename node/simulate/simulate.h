@@ -8,15 +8,16 @@
 // per engine; devices whose shards take turns run the schedule's list, micro-batch by micro-batch. The network's input is fed
 // at the pace of the plan's slowest stage, so that nothing piles up before it. Links send message after message in the order
 // in which they begin; a budget for both directions is divided as the plan loads them. Weights switch at micro-batch
-// boundaries, as the schedule says. The update itself takes no time, as in the plan, but where it was measured, or where replicas
-// agree on it (scenario.h): with measured times of a training's actions a simulation predicts that training.
+// boundaries, as the schedule says. An update takes what the plan says of devices that take turns (Shard::update_picoseconds), or what
+// was measured, and what replicas take to agree on it (scenario.h): with measured times of a training's actions a simulation predicts that
+// training.
 //
 // The same plan and options give the same result, to the bit, however the devices are divided among ranks
 // (simulate_parallel.h). Time is int64_t picoseconds: runs that could pass 2^62 of them (53 days) are refused.
-// Fails with kUsage on options that make no sense, kMismatch when the plan cannot be simulated or deadlocks, naming who waits
-// for what. A device that takes turns takes sequences in the plan's chunks of time, as core/plan/time_chunking.h divides them; what follows
-// a layer on its device is counted with that layer. Rows are finer than chunks, so engines side by side know none. Limits: micro-batches
-// are whole; models end in a loss.
+// Fails with kUsage on options that make no sense, kMismatch when the plan cannot be simulated, kStandstill when it deadlocks, naming
+// who waits for what. A device that takes turns takes sequences in the plan's chunks of time, as core/plan/time_chunking.h divides them;
+// what follows a layer on its device is counted with that layer. Rows are finer than chunks, so engines side by side know none. Limits:
+// micro-batches are whole; models end in a loss.
 #pragma once
 
 #include <array>

@@ -230,7 +230,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   SimulatedRank work = watch.stop(engine);
   work.messages = messages;
   const std::string stuck = engine.done() ? "" : fmt::format("the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
-  agreement.require_all("simulating", stuck, ErrorCode::kMismatch);
+  agreement.require_all("simulating", stuck, ErrorCode::kStandstill);
   SimulationResult mine = collect(engine, network, plan);
   mine.ranks = {work};
   const std::vector<std::string> all = agreement.gather("results of a simulation", packed(mine));

@@ -187,7 +187,7 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
     const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
     candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kMismatch) throw;
+    if (error.code() != ErrorCode::kStandstill) throw;
     standstill = error.what();
     candidate.stands_still = true;
     candidate.summary.images_per_second = 0;

@@ -98,7 +98,8 @@ struct PlanTask {
   PlanOptions options;
   // Links with devices on them that are left without work: a layer's devices are consecutive, so strategy kind cuts none there.
   std::set<int64_t> bridges = {};
-  // For full accounting. Pure; fails with kMismatch on a plan that comes to a standstill.
+  // For full accounting. Pure; fails with kStandstill on a plan that comes to one, which is then not
+  // taken; any other error ends the planning.
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
   // The same of one of several like rings, which agree on every update; for whoever chooses how many.
   std::function<MiniBatchTime(const Plan&, const Graph&, int64_t replicas)> replicated_mini_batch_time = {};

@@ -27,8 +27,8 @@ TEST(Error, CodesHaveNamesAndExitStatuses) {
   EXPECT_EQ(exit_status_of(ErrorCode::kUsage), 2);
   EXPECT_EQ(exit_status_of(ErrorCode::kInfeasible), 3);
   EXPECT_EQ(exit_status_of(ErrorCode::kTimeout), 75);  // of one process too: launch tries again
-  for (const ErrorCode code :
-       {ErrorCode::kMalformed, ErrorCode::kMismatch, ErrorCode::kNotFound, ErrorCode::kUnavailable, ErrorCode::kNumeric, ErrorCode::kIo}) {
+  for (const ErrorCode code : {ErrorCode::kMalformed, ErrorCode::kMismatch, ErrorCode::kNotFound, ErrorCode::kUnavailable,
+                               ErrorCode::kNumeric, ErrorCode::kStandstill, ErrorCode::kIo}) {
     EXPECT_EQ(exit_status_of(code), 1);
     EXPECT_NE(name_of(code), "unknown");
   }

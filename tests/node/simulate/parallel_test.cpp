@@ -8,6 +8,7 @@
 #include "node/simulate/compile.h"
 #include "node/simulate/engine.h"
 #include "node/simulate/simulate_parallel.h"
+#include "tests/core/documents/expect_error.h"
 #include "tests/node/simulate/random_runs.h"
 #include "tests/node/simulate/same_results.h"
 #include "tests/transport/rings.h"
@@ -121,6 +122,7 @@ TEST(SimulateParallel, ADeadlockEndsEveryRankWithItsName) {
          static_cast<void>(simulate(plan, graph, {.samples = 4, .act_ram = 1}, transport));
        }))
     EXPECT_NE(outcome.find("deadlocks"), std::string::npos) << outcome;
+  expect_error(ErrorCode::kStandstill, "deadlocks", [&] { static_cast<void>(simulate(plan, graph, {.samples = 4, .act_ram = 1})); });
 }
 
 }  // namespace

@@ -163,10 +163,19 @@ TEST(Accounting, FullNeedsToKnowWhatAMiniBatchTakes) {
 TEST(Accounting, ARingThatStandsStillIsNotPlanned) {
   const Vc709Rings rings("alexnet");
   PlanTask task = task_of(rings, 5, Accounting::kFull);
-  task.mini_batch_time = [](const Plan&, const Graph&) -> MiniBatchTime { fail(ErrorCode::kMismatch, "it stands still"); };
+  task.mini_batch_time = [](const Plan&, const Graph&) -> MiniBatchTime { fail(ErrorCode::kStandstill, "it stands still"); };
   const Outcome outcome = make_plan(task);
   EXPECT_FALSE(outcome.feasible);
   EXPECT_EQ(outcome.reason.text, "it stands still");
+  // What cannot be simulated for another reason says nothing about the ring.
+  task.mini_batch_time = [](const Plan&, const Graph&) -> MiniBatchTime { fail(ErrorCode::kMismatch, "it takes years"); };
+  try {
+    make_plan(task);
+    ADD_FAILURE() << "planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch);
+    EXPECT_STREQ(error.what(), "it takes years");
+  }
 }
 
 // Boards with UltraRAM have two kinds of blocks: where a plan may not find its own, a study asks as a plan does.
