@@ -145,6 +145,7 @@ double JointSearch::spare(int64_t link, LinkBits load, double period) const {
   int64_t low = 0;
   int64_t high = std::max<int64_t>(static_cast<int64_t>(guess), 0) + 1;
   for (int64_t step = 1; carries(high); step *= 2) {
+    if (static_cast<double>(high) >= kMostElements) return kMostElements;
     low = high;
     high += step;
   }
