@@ -76,7 +76,6 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
   roofline.launch_seconds = read.positive_or("launch_seconds", 0);
   roofline.convolution = read_efficiency(read, "conv");
   roofline.dense = read_efficiency(read, "dense");
-  roofline.counts_updates = true;
   roofline.channel_quantum = 16;  // of the blocked layouts
   std::vector<MeasuredConvolution> convolutions = cpu::convolutions_of(device);
   for (MeasuredConvolution& convolution : convolutions) {

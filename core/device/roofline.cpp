@@ -157,11 +157,24 @@ class RooflineCostModel final : public CostModel {
 
   // Weight and gradient are read and the weight written; so is each slot of the optimizer, which is read, too.
   double seconds_of_update(const ShardQuestion& question, const ShardExtent& extent) const {
-    if (!roofline_.counts_updates) return 0;
     double parameters = question.node->trained ? extent.parameters() : 0;
-    for (const Node* after : question.after)
-      if (after->trained) parameters += static_cast<double>(after->work.parameters);
-    return kParameterBytes * parameters * (3 + 2 * question.optimizer_slots) / roofline_.bytes_per_second;
+    double tensors = question.node->trained ? tensors_of(question, extent) : 0;
+    for (const Node* after : question.after) {
+      if (!after->trained) continue;
+      parameters += static_cast<double>(after->work.parameters);
+      tensors += static_cast<double>(std::ranges::count_if(after->parameters, &ParameterSpec::trained));
+    }
+    return kParameterBytes * parameters * (3 + 2 * question.optimizer_slots) / roofline_.bytes_per_second +
+           tensors * roofline_.update_launch_seconds;
+  }
+
+  // Trained ones that the shard has a part of: biases, and what belongs to the steps of a cell, are the owner's.
+  static double tensors_of(const ShardQuestion& question, const ShardExtent& extent) {
+    const bool recurs = role_of(question.node->layer.operation) == Role::kRecurrence;
+    return static_cast<double>(std::ranges::count_if(question.node->parameters, [&](const ParameterSpec& parameter) {
+      const bool meets_inputs = parameter.tensor.starts_with(recurs ? "weight_ih" : "weight");
+      return parameter.trained && (meets_inputs ? extent.weights > 0 : question.owner);
+    }));
   }
 
   static bool makes_again(const ShardQuestion& question, const ShardExtent& extent) {

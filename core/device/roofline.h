@@ -8,7 +8,8 @@
 // Arithmetic is macs / (peak * efficiency), traffic is bytes / bandwidth, and every kernel adds the time to launch it.
 // Efficiencies are shares of the peak that count nominal multiply-accumulates, so Winograd can take a convolution's above
 // one. Weights are read once per micro-batch. The update comes once per mini-batch and is no part of a sample's time:
-// ShardCost has it apart, the time of reading and writing weights, gradients and the optimizer's slots.
+// ShardCost has it apart, the time of reading and writing weights, gradients and the optimizer's slots, and of launching a kernel for
+// each tensor.
 // Recurrent layers: x W as any product; then the steps, one after the other, at what h U takes in arithmetic, in reading U
 // (at every step, or once where it fits on the chip) or in the least time of a step, whichever is longest.
 // Embeddings: the rows looked up are read and written; PG adds to them.
@@ -49,7 +50,7 @@ struct Roofline {
   double step_seconds = 0;    // the least time of one step of a recurrent layer
   double on_chip_bytes = 0;   // recurrent weights up to this size are not read again at every step
   int64_t channel_quantum = 1;
-  bool counts_updates = false;                      // ShardCost::update_seconds; else 0
+  double update_launch_seconds = 0;                 // per tensor of parameters, once per mini-batch
   double watts = 0;                                 // of the board at work; 0: not known
   std::function<std::string(const Node&)> refusal;  // CostModel::refusal; empty: none
   // Of a convolution by its layer and the micro-batch; empty: `convolution`. Must not allocate.

@@ -45,6 +45,7 @@ std::unique_ptr<CostModel> make_gpu_cost_model(const CatalogueDevice& device, El
   roofline.bytes_per_second = read.positive("memory_bytes_per_second") * read.positive_or("efficiency_memory", 1);
   roofline.element_bytes = half ? 2 : 4;
   roofline.launch_seconds = read.positive_or("launch_seconds", 0);
+  roofline.update_launch_seconds = roofline.launch_seconds;
   roofline.step_seconds = read.positive_or("step_seconds", 0);
   roofline.on_chip_bytes = kWeightShare * read.positive_or("on_chip_bytes", 0);
   roofline.channel_quantum = half ? 8 : 1;  // tensor cores take channels by eight

@@ -7,7 +7,8 @@
 //   efficiency_conv_{forward,error_back,parameter_gradient} efficiency_dense     shares of the peak in fp32
 //   efficiency_fp16_ratio                         16-bit efficiencies next to those; 1 when absent
 //   memory_bytes memory_bytes_per_second efficiency_memory     the last is the share of the bandwidth that is reached
-//   launch_seconds                                per kernel: one for each layer, phase and micro-batch
+//   launch_seconds                                per kernel: one for each layer, phase and micro-batch, and at an
+//                                                 update one for each tensor of parameters
 //   step_seconds on_chip_bytes                    of persistent recurrent kernels: the least time of a step, and registers
 //                                                 with shared memory, of which weights get four fifths
 //   watts                                         the board's limit, taken as its power at work

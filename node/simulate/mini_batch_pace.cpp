@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/base/index.h"
 #include "core/plan/flows.h"
@@ -46,6 +47,13 @@ double seconds_between_updates(const Plan& plan, const SimulationResult& result)
 // they made comes back, each as long as a micro-batch.
 double fitted_update(const Plan& plan, bool passes) { return passes ? 0.5 + 2 * static_cast<double>(plan.micro_batch) : kUpdatePeriods; }
 
+// Of the device that takes longest for its parameters.
+double longest_update(const Plan& plan) {
+  std::vector<int64_t> picoseconds(to_size(plan.devices()));
+  for (const Shard& shard : plan.shards) item(picoseconds, shard.device) += shard.update_picoseconds;
+  return 1e-12 * static_cast<double>(*std::ranges::max_element(picoseconds));
+}
+
 }  // namespace
 
 MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replicas& replicas) {
@@ -81,7 +89,8 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (takes_long(run)) {
     if (passes || some_turn || rows * 2 * static_cast<double>(plan.micro_batch) > kMostSimulatedRows)
-      return {.seconds = period * (static_cast<double>(plan.mini_batch) + fitted_update(plan, passes)), .origin = "fitted"};
+      return {.seconds = period * (static_cast<double>(plan.mini_batch) + fitted_update(plan, passes)) + longest_update(plan),
+              .origin = "fitted"};
     const int64_t held = simulation::update_hold(plan, graph, replicas);
     return {.seconds = period * static_cast<double>(plan.mini_batch) + 1e-12 * static_cast<double>(held), .origin = "modelled"};
   }

@@ -14,8 +14,8 @@
 // run, and what an update holds up follows from their passage (update_hold.h): deep stacks of recurrent layers, on whose boards sequences
 // of thousands of steps are rows, have updates for nothing where networks of convolutions lose two periods. Rings of so many rows that two
 // micro-batches take seconds, and long ones where parameters travel or some devices take turns, are not run: an update counts 1.8 periods
-// then, which is the middle of what the zoo's networks take, and where parameters travel two for every sample of a micro-batch. Pure. Fails
-// as simulate() does, with kMismatch on a plan that deadlocks.
+// then, which is the middle of what the zoo's networks take, and where parameters travel two for every sample of a micro-batch; the
+// longest update of a device comes on top. Pure. Fails as simulate() does, with kStandstill on a plan that deadlocks.
 #pragma once
 
 #include <string_view>

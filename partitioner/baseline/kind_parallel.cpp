@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -155,6 +156,7 @@ class KindSearch {
       shard.resources = cost.resources;
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
+      shard.update_picoseconds = update_of(cost);
       share_place(shard, cost.shared_bytes, shared[device]);
       shards.push_back(std::move(shard));
     };
@@ -231,7 +233,11 @@ class KindSearch {
   }
   const Node& head_of(const Unit& unit) const { return graph_.node(fast_item(graph_.groups(), unit.group).head); }
 
-  // Into the shard of its x W: the time of those gradients, and the memory of the steps' parameters.
+  int64_t update_of(const ShardCost& cost) const {
+    return task_.options.accounting == Accounting::kFull ? std::llround(1e12 * cost.update_seconds) : 0;
+  }
+
+  // Into the shard of its x W: the time of those gradients and of the update, and the memory of the steps' parameters.
   void add_lent_steps(size_t device, const Unit& steps, Shard& shard, const std::vector<ChannelRange>& units,
                       std::vector<ParameterHome>& homes) const {
     const ShardCost cost = costs_.gradients_of(device, steps);
@@ -242,6 +248,7 @@ class KindSearch {
       else
         found->picoseconds_per_unit += more.picoseconds_per_unit;
     }
+    shard.update_picoseconds += update_of(cost);
     const std::string stored = "parameter_" + task_.models[device]->capacities()[task_.models[device]->parameter_memory()].name;
     const auto amount = [&](std::vector<NamedAmount>& amounts) {
       const auto found = std::ranges::find(amounts, stored, &NamedAmount::name);

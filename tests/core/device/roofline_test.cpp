@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "core/base/error.h"
@@ -69,13 +70,11 @@ TEST(Roofline, TheLongerOfArithmeticAndTrafficCounts) {
 // 10 weights and 2 biases, of which everything is read and all but the gradients written.
 TEST(Roofline, AnUpdateMovesWeightsGradientsAndSlots) {
   Graph graph = network({3, 1, 1}, {Dense{.out_features = 5}, Dense{.out_features = 2}});
+  Roofline slow = slow_device();
   const auto seconds_of_update = [&](int slots, std::vector<const Node*> after = {}) {
     ShardQuestion question = whole(graph.node(1), /*micro_batch=*/4);
     question.optimizer_slots = slots;
     question.after = after;
-    Roofline slow = slow_device();
-    EXPECT_EQ(make_roofline_cost_model(slow)->cost_of(question).update_seconds, 0);
-    slow.counts_updates = true;
     return make_roofline_cost_model(slow)->cost_of(question).update_seconds;
   };
   EXPECT_DOUBLE_EQ(seconds_of_update(0), 3 * 12);
@@ -83,6 +82,34 @@ TEST(Roofline, AnUpdateMovesWeightsGradientsAndSlots) {
   EXPECT_DOUBLE_EQ(seconds_of_update(2), 7 * 12);
   const Graph normalised = network({3, 2, 2}, {Conv2d{.out_channels = 4}, BatchNorm{}});
   EXPECT_DOUBLE_EQ(seconds_of_update(1, {&normalised.node(1)}), 5 * (12 + 2 * 4));
+  // A kernel for each tensor: weight and bias, scale and shift, and none for running statistics.
+  slow.update_launch_seconds = 1000;
+  EXPECT_DOUBLE_EQ(seconds_of_update(1), 5 * 12 + 2 * 1000);
+  EXPECT_DOUBLE_EQ(seconds_of_update(1, {&normalised.node(1)}), 5 * (12 + 2 * 4) + 4 * 1000);
+}
+
+// Of a layer that two devices share, and of a cell whose products and steps are apart, each updates what it has.
+TEST(Roofline, UpdatesLaunchForTensorsThatAShardHas) {
+  Roofline slow = slow_device();
+  slow.bytes_per_second = 1e12;
+  slow.update_launch_seconds = 1;
+  const auto model = make_roofline_cost_model(slow);
+  const auto launches = [&](const Node& node, std::vector<Block> blocks, bool owner) {
+    ShardQuestion question = whole(node);
+    question.blocks = blocks;
+    question.owner = owner;
+    return std::round(model->cost_of(question).update_seconds);
+  };
+  const Graph graph =
+      network({4, 5, 1}, {Recurrent{.cell = CellKind::kLstm, .hidden = 3, .bidirectional = true}, Dense{.out_features = 2}});
+  const Node& dense = graph.node(1);
+  EXPECT_EQ(launches(dense, {{{0, 3}, {0, 2}}}, false), 1);
+  EXPECT_EQ(launches(dense, {{{3, 6}, {0, 2}}}, true), 2);
+  const Node& cell = graph.node(0);
+  ASSERT_EQ(cell.parameters.size(), 8);                      // of either direction: two weights, two biases
+  EXPECT_EQ(launches(cell, {{{0, 4}, {0, 24}}}, false), 2);  // weight_ih
+  EXPECT_EQ(launches(cell, {{{0, 0}, {0, 24}}}, true), 6);
+  EXPECT_EQ(launches(cell, {{{0, 4}, {0, 24}}}, true), 8);
 }
 
 // What a micro-batch's steps leave, four gates, state and cell, in a place for all layers in place of a window of them; F twice.

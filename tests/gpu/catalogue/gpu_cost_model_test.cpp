@@ -82,6 +82,21 @@ TEST(GpuCostModel, SmallLayersTakeTheirLaunches) {
   EXPECT_LT(seconds_of(graph, "fc2", "h200", ElementType::kFloat32, 64), 3.5 * launch / 32);
 }
 
+// fc2's 512 x 512 weights and 512 biases, an optimizer with one slot: two kernels that move five numbers of each.
+TEST(GpuCostModel, UpdatesTakeTheirBytesAndTheirLaunches) {
+  const Graph graph(zoo_model("mlp"));
+  ShardQuestion question;
+  question.node = &graph.node(graph.index_of("fc2"));
+  question.micro_batch = 8;
+  question.optimizer_slots = 1;
+  const CatalogueDevice& h200 = gpus().find("h200");
+  const double bytes = 4 * 5 * static_cast<double>(question.node->work.parameters);
+  const double expected =
+      2 * h200.value("launch_seconds") + bytes / (h200.value("memory_bytes_per_second") * h200.value("efficiency_memory"));
+  for (const ElementType compute : {ElementType::kFloat32, ElementType::kFloat16})
+    EXPECT_DOUBLE_EQ(make_gpu_cost_model(h200, compute)->cost_of(question).update_seconds, expected);
+}
+
 TEST(GpuCostModel, RecurrentWeightsStayOnTheChipWhereTheyFit) {
   const Graph graph(zoo_model("deepspeech2-lstm"));
   const Node& lstm = graph.node(graph.index_of("rnn2"));

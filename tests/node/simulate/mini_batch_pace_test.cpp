@@ -89,6 +89,19 @@ TEST(MiniBatchPace, UpdatesOfDevicesThatTakeTurnsTakeTheirTime) {
   EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, before + 300e-6, 1e-9);
 }
 
+// Rows of boards beside a device that takes turns, more of them than are run.
+TEST(MiniBatchPace, ARingTooLongToBeRunCountsItsLongestUpdate) {
+  const Graph graph(row_convolutions(3, 20'000, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 128, Alignment::kFpdeep, {3, 2, 1});
+  set_times(plan, graph, kMicrosecond);
+  set_times(plan.shards.back(), graph, kMicrosecond, 0);
+  plan.accounting = Accounting::kFull;
+  const MiniBatchPace before = mini_batch_pace(plan, graph);
+  ASSERT_EQ(before.origin, "fitted");
+  plan.shards.back().update_picoseconds = 300 * kMicrosecond;
+  EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, before.seconds + 300e-6, 1e-12);
+}
+
 // The last windows have no forward passes behind them, so that the end of a run is faster than the ring.
 TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
   const Graph graph(row_convolutions(2, 8, 3));

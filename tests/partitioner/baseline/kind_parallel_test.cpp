@@ -356,6 +356,41 @@ TEST(KindParallel, BoardsMakeSteps) {
   EXPECT_THAT(plan_by_kind(task).reason.text, HasSubstr("takes a CPU or GPU before it"));
 }
 
+// Weights, gradients and momenta are read, and all but gradients written, each where it is at home: those of a board's steps on the device
+// before it.
+TEST(KindParallel, UpdatesTakeTheTimeOfTheirBytesWithFullAccounting) {
+  const Graph graph(zoo_model("char-rnn"));
+  const auto cpu = large_device();
+  const auto board = make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16});
+  double parameters = 0;
+  for (const Node& node : graph.nodes()) parameters += static_cast<double>(node.work.parameters);
+  for (const char* ring : {"cpux3", "cpu+vc709+cpu"}) {
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = parse_cluster_shorthand(ring);
+    for (const DeviceEntry& device : task.cluster.devices) task.models.push_back(device.device == "cpu" ? cpu.get() : board.get());
+    task.options.strategy = Strategy::kKind;
+    task.options.mini_batch = 8;
+    task.options.micro_batch = 2;
+    task.options.arithmetic = {ElementType::kFloat32, ElementType::kFixed16};
+    task.options.optimizer.kind = OptimizerKind::kMomentum;
+    task.mini_batch_time = [](const Plan&, const Graph&) { return MiniBatchTime{.seconds = 1}; };
+    for (const Accounting accounting : {Accounting::kFpdeep, Accounting::kFull}) {
+      task.options.accounting = accounting;
+      const Outcome outcome = plan_by_kind(task);
+      ASSERT_TRUE(outcome.feasible) << outcome.reason.text;
+      double picoseconds = 0;
+      for (const Shard& shard : outcome.plan->shards) {
+        picoseconds += static_cast<double>(shard.update_picoseconds);
+        if (task.models[static_cast<size_t>(shard.device)] == board.get()) {
+          EXPECT_EQ(shard.update_picoseconds, 0);
+        }
+      }
+      EXPECT_NEAR(picoseconds, accounting == Accounting::kFull ? 4 * 5 * parameters : 0, 10) << ring;
+    }
+  }
+}
+
 TEST(KindParallel, BoardsThatAreTooSmallSayWhat) {
   const Graph graph(zoo_model("deepspeech2-lstm"));
   const auto cpu = large_device();
