@@ -178,8 +178,11 @@ class RingChooser {
         Places others = without_last(kept_, run, length);
         if (may_reach(others, rate)) tries.push_back(std::move(others));
       }
-      // Some of one kind alone: leaving out others one kind at a time may get slower before it gets faster.
-      for (size_t left = 1; runs.size() > 1 && !some_stream_ && left <= length; ++left) {
+      // Some of one kind alone: leaving out others one kind at a time may get slower before it gets faster. Beside boards a run is taken
+      // whole, where that is not to leave out the only other one.
+      const bool mixed = some_stream_ && !all_stream_;
+      const bool tries_alone = mixed ? runs.size() > 2 : runs.size() > 1 && !some_stream_;
+      for (size_t left = mixed ? length : 1; tries_alone && left <= length; ++left) {
         Places alone(kept_.begin() + static_cast<std::ptrdiff_t>(run.first), kept_.begin() + static_cast<std::ptrdiff_t>(run.first + left));
         if (may_reach(alone, rate)) tries.push_back(std::move(alone));
       }
