@@ -10,7 +10,8 @@
 // devices that get no work although the ring could use them, because
 // its schedule or its links are slower with them; and the micro-batch, unless it is stated. What cannot be faster is ruled out by its
 // bound, the rest is planned, and with full accounting simulated. So one device more is no slower: without it, the ring is
-// a candidate. Where devices of several kinds would have to stay out at once, one kind at a time is tried, which may miss the best.
+// a candidate. Where devices of several kinds would have to stay out at once, one kind at a time is tried, and one alone, which
+// may miss the best.
 // Of a run of like devices the last ones are left out, as few as are faster, or as many as change nothing between updates.
 // With pins or cuts by hand the micro-batch and chunks of time alone are chosen. Rings of more than 200 devices are planned once.
 // Chunks of time (options.time_chunks 0) are chosen, together with the micro-batch, where something passes in parts (core/plan/
