@@ -95,7 +95,7 @@ class RowTiming {
   RowTimes run(const RowRun& how) const;
 
  private:
-  friend class RowWalk;
+  friend class RowEvents;
   struct Stream {
     RowBlocks blocks;
     double row_seconds = 0;
