@@ -11,18 +11,14 @@ namespace millrace {
 
 namespace {
 
-// What one sample more costs, of samples that follow each other.
-template <typename Cycles>
-int64_t steady(Cycles cycles, const ShardDesign& shard) {
-  return cycles(shard.engine, shard.shape, 3) - cycles(shard.engine, shard.shape, 2);
-}
+// Samples before the one that counts.
+constexpr int64_t kSamplesBefore = 2;
 
 void add_engines(const ShardDesign& shard, std::vector<StageCycles>& stages) {
-  stages.push_back({shard.layer, "FP", steady(forward_cycles, shard)});
-  if (shard.error_back) stages.push_back({shard.layer, "EB", steady(error_back_cycles, shard)});
-  const ConvolutionShape wide = shard.gradient_shape();
+  stages.push_back({shard.layer, "FP", forward_cycles_of_next(shard.engine, shard.shape, kSamplesBefore)});
+  if (shard.error_back) stages.push_back({shard.layer, "EB", error_back_cycles_of_next(shard.engine, shard.shape, kSamplesBefore)});
   stages.push_back({shard.layer, "PG",
-                    divided_up(gradient_cycles(shard.engine, wide, 3) - gradient_cycles(shard.engine, wide, 2), shard.gradient_samples())});
+                    divided_up(gradient_cycles_of_next(shard.engine, shard.gradient_shape(), kSamplesBefore), shard.gradient_samples())});
 }
 
 // Ports to the memory outside, which take a beat per cycle at best.
@@ -37,7 +33,7 @@ void add_weight_streams(const ShardDesign& shard, std::vector<StageCycles>& stag
 void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   const ConvolutionShape& s = shard.shape;
   const auto adapter = [&](const std::string& stage, const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory) {
-    stages.push_back({shard.layer, stage, adapter_cycles_of_next(in, out_lanes, memory, 2)});
+    stages.push_back({shard.layer, stage, adapter_cycles_of_next(in, out_lanes, memory, kSamplesBefore)});
   };
   const BeatOrder inputs{.channels = s.inputs, .height = s.height, .width = s.width, .lanes = shard.lanes};
   const BeatOrder sums{.channels = s.outputs, .height = s.out_height(), .width = s.out_width(), .lanes = shard.lanes};

@@ -193,24 +193,27 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
     if (board_capacity(plan, design.board).bram36 <= 0) return {};
   RingRooms rooms;
   std::vector<WaitingMemory> memories;
-  const auto timed = [&](const RingDesigns& designs) {
+  const auto timed = [&](const RingDesigns& designs, double engines) {
     RingStreams streams(designs.placed);
-    RowTimes times = easy_times(streams, designs.placed);
+    RowTimes times = easy_times(streams, designs.placed, engines);
     memories = std::move(streams.memories);
     return times;
   };
-  RowTimes easy = timed(ring);
+  double engines = engines_seconds(ring.placed);
+  RowTimes easy = timed(ring, engines);
   const auto take_if_faster = [&](RingDesigns other) {
     const std::vector<WaitingMemory> before = memories;
-    RowTimes times = timed(other);
+    const double other_engines = engines_seconds(other.placed);
+    RowTimes times = timed(other, other_engines);
     if (times.period * kWaitsForNothing >= easy.period) {
       memories = before;
       return;
     }
     easy = std::move(times);
     ring = std::move(other);
+    engines = other_engines;
   };
-  const auto loses_pace = [&] { return easy.period > kWaitsForNothing * engines_seconds(ring.placed); };
+  const auto loses_pace = [&] { return easy.period > kWaitsForNothing * engines; };
   if (loses_pace()) take_if_faster(with_passing_room(ring));
   for (const int64_t blocks : kMoreSortedBlocks)
     if (loses_pace()) take_if_faster(with_sorted_blocks(ring, blocks));

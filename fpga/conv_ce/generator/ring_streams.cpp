@@ -471,12 +471,10 @@ double engines_seconds(const std::vector<PlacedDesign>& designs) {
   return slowest;
 }
 
-RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs) {
+RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs, double engines_seconds) {
   const int64_t samples = counted_samples(designs);
-  RowRun easy{.samples = samples + samples / 2,
-              .unlimited = true,
-              .source = ring.source,
-              .source_period = kSlightlySlower * engines_seconds(designs)};
+  RowRun easy{
+      .samples = samples + samples / 2, .unlimited = true, .source = ring.source, .source_period = kSlightlySlower * engines_seconds};
   RowTimes times = ring.timing.run(easy);
   if (times.period <= kSlightlySlower * easy.source_period) return times;
   easy.source_period = kSlightlySlower * times.period;  // pipelines run empty between small maps

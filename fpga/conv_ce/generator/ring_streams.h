@@ -49,6 +49,6 @@ int64_t counted_samples(const std::vector<PlacedDesign>& designs);
 // The slowest engine's of all, or of a device that takes micro-batches, per sample.
 double engines_seconds(const std::vector<PlacedDesign>& designs);
 // With room for all, and samples that come at the engines' pace: the peaks are what the memories need.
-RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs);
+RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs, double engines_seconds);
 
 }  // namespace millrace

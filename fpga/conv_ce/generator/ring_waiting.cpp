@@ -47,12 +47,13 @@ RingRooms rooms_of(const Placement& placement, const RingPace& pace, KnownRooms*
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
   const RingStreams ring(designs);
   const RowTimes built = ring.timing.run({.samples = counted_samples(designs)});
-  if (built.stands_still) return {.waits = smallest_room(ring, easy_times(ring, designs)), .stands_still = true};
+  const double engines = engines_seconds(designs);
+  if (built.stands_still) return {.waits = smallest_room(ring, easy_times(ring, designs, engines)), .stands_still = true};
   RingWaiting found{.seconds = built.period};
   const auto held = std::ranges::max_element(built.samples_held);
-  if (found.seconds <= kWaitsForNothing * engines_seconds(designs) || held == built.samples_held.end() || *held <= 0) return found;
+  if (found.seconds <= kWaitsForNothing * engines || held == built.samples_held.end() || *held <= 0) return found;
   const auto queue = to_size(held - built.samples_held.begin());
-  found.waits = place_of(ring.memories[queue], easy_times(ring, designs).peak_rows[queue]);
+  found.waits = place_of(ring.memories[queue], easy_times(ring, designs, engines).peak_rows[queue]);
   return found;
 }
 

@@ -61,14 +61,19 @@ int64_t rows_of_step(const Walk& walk, int64_t step) {
 
 // Step after step: a step begins when the step before is over and its rows are in; a row comes in when the one before is in
 // and a bank is free; a part's last sweep begins when there is a slot for its results. Rows and parts are counted, not cycles.
-int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
+// What stands behind the last result is in neither.
+struct WalkEnds {
+  int64_t last = 0, before = 0;  // of the last sample, and of the one before
+  int64_t of_last() const { return last - before; }
+};
+WalkEnds ends_of(const Walk& walk, int64_t samples) {
   const int64_t all_steps = samples * walk.steps;
   std::vector<int64_t> begins(to_size(all_steps) + 1, 0);  // when a step may begin, but for its rows
   std::vector<int64_t> sent;                               // when a part's slot is free again
   int64_t releasing = 0;                                   // the step that must have begun for the next row to have a bank
   int64_t row = 0;
   int64_t arrived = 0;
-  int64_t clock = 0;
+  int64_t clock = 0, before = 0;
   for (int64_t step = 0; step < all_steps; ++step) {
     for (; row < rows_needed(walk, step); ++row) {
       while (rows_released(walk, releasing) + walk.bank_rows <= row) ++releasing;
@@ -85,8 +90,9 @@ int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
       }
     }
     begins[to_size(step) + 1] = clock;
+    if (step + 1 == all_steps - walk.steps) before = sent.empty() ? clock : sent.back();
   }
-  return (sent.empty() ? clock : sent.back()) + after;
+  return {sent.empty() ? clock : sent.back(), before};
 }
 
 int64_t rows_of_banks(int bits) { return int64_t{1} << bits; }
@@ -146,54 +152,87 @@ int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionSh
   return gradient_row_cycles(sweeps_of(engine, shape), shape, shape.out_width());
 }
 
-int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+namespace {
+
+Walk forward_walk(const EngineParallelism& engine, const ConvolutionShape& shape) {
   const EngineMemories memories = engine_memories(engine, shape);
-  const Walk walk{.steps = shape.out_height(),
-                  .parts = 1,
-                  .part_sweeps = sweeps_of_row(sweeps_of(engine, shape)),
-                  .sweep_cycles = sweep_cycles(engine.load_words(), shape.out_width()),
-                  .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
-                  .map_rows = shape.height,
-                  .stride = engine.stride,
-                  .first_top = -shape.pad_h,
-                  .window_rows = engine.kernel,
-                  .bank_rows = rows_of_banks(memories.row_banks)};
-  return cycles_of(walk, samples, kPipelineCycles);
+  return {.steps = shape.out_height(),
+          .parts = 1,
+          .part_sweeps = sweeps_of_row(sweeps_of(engine, shape)),
+          .sweep_cycles = sweep_cycles(engine.load_words(), shape.out_width()),
+          .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
+          .map_rows = shape.height,
+          .stride = engine.stride,
+          .first_top = -shape.pad_h,
+          .window_rows = engine.kernel,
+          .bank_rows = rows_of_banks(memories.row_banks)};
 }
 
-int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+}  // namespace
+
+int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(forward_walk(engine, shape), samples).last + kPipelineCycles;
+}
+
+int64_t forward_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(forward_walk(engine, shape), samples + 1).of_last();
+}
+
+namespace {
+
+Walk error_back_walk(const EngineParallelism& engine, const ConvolutionShape& shape) {
   const EngineMemories memories = engine_memories(engine, shape);
   const ErrorBackSteps steps = error_back_steps(shape);
-  const Walk walk{.steps = steps.rows,
-                  .parts = engine.groups_of_inputs(shape.inputs),
-                  .part_sweeps = engine.groups_of_outputs(shape.outputs) / engine.channel_groups,
-                  .sweep_cycles = sweep_cycles(engine.load_words(), steps.columns),
-                  .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
-                  .map_rows = shape.out_height(),
-                  .stride = 1,
-                  .first_top = steps.first - engine.span() + 1,
-                  .window_rows = engine.span(),
-                  .bank_rows = rows_of_banks(memories.error_row_banks),
-                  .sent_beats = shape.width,
-                  .first_rows = steps.first_block_rows,
-                  .rows = engine.stride,
-                  .last_rows = steps.last_phase + 1};
-  return cycles_of(walk, samples, 1);
+  return {.steps = steps.rows,
+          .parts = engine.groups_of_inputs(shape.inputs),
+          .part_sweeps = engine.groups_of_outputs(shape.outputs) / engine.channel_groups,
+          .sweep_cycles = sweep_cycles(engine.load_words(), steps.columns),
+          .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
+          .map_rows = shape.out_height(),
+          .stride = 1,
+          .first_top = steps.first - engine.span() + 1,
+          .window_rows = engine.span(),
+          .bank_rows = rows_of_banks(memories.error_row_banks),
+          .sent_beats = shape.width,
+          .first_rows = steps.first_block_rows,
+          .rows = engine.stride,
+          .last_rows = steps.last_phase + 1};
 }
 
-int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+}  // namespace
+
+int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(error_back_walk(engine, shape), samples).last + 1;
+}
+
+int64_t error_back_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(error_back_walk(engine, shape), samples + 1).of_last();
+}
+
+namespace {
+
+Walk gradient_walk(const EngineParallelism& engine, const ConvolutionShape& shape) {
   const EngineMemories memories = engine_memories(engine, shape);
-  const Walk walk{.steps = shape.out_height(),
-                  .parts = 1,
-                  .part_sweeps = 1,
-                  .sweep_cycles = gradient_compute(sweeps_of(engine, shape), shape.out_width()),
-                  .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
-                  .map_rows = shape.height,
-                  .stride = engine.stride,
-                  .first_top = -shape.pad_h,
-                  .window_rows = engine.kernel,
-                  .bank_rows = rows_of_banks(memories.row_banks)};
-  return cycles_of(walk, samples, kCaptureCycles + engine.load_words());
+  return {.steps = shape.out_height(),
+          .parts = 1,
+          .part_sweeps = 1,
+          .sweep_cycles = gradient_compute(sweeps_of(engine, shape), shape.out_width()),
+          .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
+          .map_rows = shape.height,
+          .stride = engine.stride,
+          .first_top = -shape.pad_h,
+          .window_rows = engine.kernel,
+          .bank_rows = rows_of_banks(memories.row_banks)};
+}
+
+}  // namespace
+
+int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(gradient_walk(engine, shape), samples).last + kCaptureCycles + engine.load_words();
+}
+
+int64_t gradient_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  return ends_of(gradient_walk(engine, shape), samples + 1).of_last();
 }
 
 namespace {

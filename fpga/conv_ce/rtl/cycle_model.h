@@ -42,6 +42,10 @@ int64_t gradient_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& 
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
+// What one sample more takes after so many.
+int64_t forward_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
+int64_t error_back_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
+int64_t gradient_cycles_of_next(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 
 // Pooling, of one row of windows, and un-pooling, of the stride rows that a step of it gives, in the steady state: as long as
 // rows come in or go out at a beat per cycle, or as windows take one cycle each. Large windows that overlap take a cycle more in every row
