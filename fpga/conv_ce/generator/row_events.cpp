@@ -68,12 +68,14 @@ int64_t RowEvents::units_of(size_t entity, int64_t samples) const {
   return samples / stage.samples_of_pass * stage.reads.front().steps;
 }
 
-bool RowEvents::is_alike(size_t entity) const {
-  const auto is_alike = [this](size_t stage) { return stages_[stage].given->samples_of_pass == 1; };
-  if (entity >= streams_.size()) return is_alike(entity - streams_.size());
-  const Stream& stream = streams_[entity];
-  return std::ranges::all_of(stream.makers, is_alike) && std::ranges::all_of(stream.adders, is_alike) &&
-         std::ranges::all_of(stream.readers, is_alike, &std::pair<size_t, size_t>::first);
+bool RowEvents::passes_end_alone() const {
+  return std::ranges::all_of(stages_, [this](const Stage& stage) {
+    return stage.given->samples_of_pass == 1 || (stage.given->samples_of_pass == period_ && !stage.adds && !stage.out);
+  });
+}
+
+bool RowEvents::is_read_in_passes(size_t stream) const {
+  return std::ranges::any_of(streams_[stream].readers, [this](const auto& reader) { return is_pass(streams_.size() + reader.first); });
 }
 
 // Whoever waits for another has as many units, rows or steps as it, sample after sample.

@@ -108,8 +108,10 @@ class RowEvents {
   size_t streams() const { return streams_.size(); }
   const Stream& stream(size_t index) const { return streams_[index]; }
   size_t same(size_t stream) const;
-  // Every sample does to it what the one before did; else every period does.
-  bool is_alike(size_t entity) const;
+  // Stages whose steps serve several samples: a pass. Whether all passes serve the same ones, and make nothing.
+  bool is_pass(size_t entity) const { return entity >= streams_.size() && stages_[entity - streams_.size()].given->samples_of_pass > 1; }
+  bool passes_end_alone() const;
+  bool is_read_in_passes(size_t stream) const;
   // Units or steps of so many samples.
   int64_t units_of(size_t entity, int64_t samples) const;
   const std::vector<RowQueue>& queues() const { return queues_; }

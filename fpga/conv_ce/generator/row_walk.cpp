@@ -28,58 +28,46 @@ struct RowWalk::Cause {
   }
 };
 
-// Of the period behind the run's last one, in which everything has come that any of them waits for: of whatever every sample treats alike
-// the first sample, else all of it.
+// Of the block behind the run's last one, in which everything has come that any of them waits for.
 class RowWalk::Listing {
  public:
-  // Of an entity, from its first event of the period on: twice its unit, and one more for an end. Below zero: of periods before.
   struct Wait {
-    uint32_t entity = 0, seconds = 0;
-    int32_t event = 0;
+    uint32_t node = 0, seconds = 0;
+    int32_t back = 0;  // blocks
   };
   struct Found {
     uint32_t rule = 0;
-    uint32_t entity = 0;
-    int64_t above = 0, unit = 0;  // less those of whole periods
-    bool waits = false;
+    uint32_t node = 0;  // the begin of the unit that has to pass; of no unit: that of the first variant
+    int32_t back = 0;
+    int64_t above = 0, unit = 0;  // of the first block
   };
   struct Event {
     uint32_t waits = 0, found = 0;  // the first
   };
-  // An event of a period: as another one, but so many samples later.
-  struct Node {
-    uint32_t event = 0;
-    uint32_t samples = 0;
-  };
 
-  explicit Listing(RowWalk& walk) : walk_(walk), period_(walk.events_.samples_of_period()) {
+  explicit Listing(RowWalk& walk) : walk_(walk), block_(walk.blocks_) {
     const RowEvents& events = walk.events_;
-    nodes_.reserve(walk.nodes_);
-    for (size_t entity = 0; entity < events.entities(); ++entity) {
-      for (std::vector<uint32_t>& rules : rules_of_call_) rules.clear();
-      const int64_t units = walk.units_[entity], listed = events.is_alike(entity) ? units / period_ : units;
-      units_of_sample_.push_back(units / period_);
-      const auto first = static_cast<uint32_t>(events_.size());
-      for (int64_t unit = 0; unit < listed; ++unit)
-        for (const bool ends : {false, true}) {
-          begin_event(ends);
-          const int64_t of_run = walk.periods_ * units + unit;
-          events.list({entity, ends, of_run}, *this);
-          if (!ends && gives(entity)) give(entity, of_run);
-        }
-      for (int64_t unit = 0; unit < units; ++unit)
-        for (const uint32_t ends : {0U, 1U})
-          nodes_.push_back({first + 2 * static_cast<uint32_t>(unit % listed) + ends, static_cast<uint32_t>(unit / listed)});
-    }
+    for (const bool late : {false, true})
+      for (size_t entity = 0; entity < events.entities(); ++entity)
+        if (walk.is_late(entity) == late && walk.units_[entity] > 0) list(entity);
     begin_event(false);
   }
 
   void after(const RowEvent& event, double seconds, const RowVia& /*via*/) {
-    waits_.push_back({static_cast<uint32_t>(event.entity), number_of(seconds),
-                      static_cast<int32_t>(2 * (event.unit - walk_.periods_ * walk_.units_[event.entity]) + (event.ends ? 1 : 0))});
+    const int64_t back = block_ - walk_.block_of(event.entity, event.unit);
+    const bool is_late = walk_.is_late(event.entity) && !walk_.is_late(entity_);
+    MILLRACE_CHECK(back >= 0 || is_late, "an event waits for one of samples behind it");
+    const Wait wait{walk_.node_of(event), number_of(seconds), static_cast<int32_t>(back)};
+    if (is_late) {
+      waits_for_own_pass_ = waits_for_own_pass_ || back <= 0;
+      late_.push_back(wait);
+    } else if (!varying_) {
+      waits_.push_back(wait);
+    }
   }
 
   void after_passing(const RowsPassing& rows, const RowVia& via) {
+    if (varying_) return;
     const RowEvents::Stream& stream = walk_.events_.stream(rows.stream);
     const UnitPassed passed = unit_passed(rows.counts_units ? rows.amount : stream.in_units(rows.amount), rows.soon);
     if (passed.unit < 0) return;
@@ -87,30 +75,47 @@ class RowWalk::Listing {
     if (passed.ended && rows.is_whole() && (rows.counts_units || static_cast<double>(stream.rows_to(passed.unit + 1)) == rows.amount))
       return after({rows.stream, true, passed.unit}, via.tail, via);
     const uint32_t rule = rule_of([&](const Rule& known) { return is_by(known, rows, via); }, [&] { return rule_by(rows, via); });
+    const int64_t back = block_ - walk_.block_of(rows.stream, passed.unit);
+    MILLRACE_CHECK(back >= 0, "an event waits for one of samples behind it");
     found_.push_back({.rule = rule,
-                      .entity = static_cast<uint32_t>(rows.stream),
-                      .above = rows.above - walk_.periods_ * walk_.rules_[rule].of_period,
-                      .unit = passed.unit - walk_.periods_ * walk_.units_[rows.stream],
-                      .waits = true});
+                      .node = walk_.node_of({rows.stream, false, passed.unit}),
+                      .back = static_cast<int32_t>(back),
+                      .above = rows.above - walk_.blocks_ * walk_.rules_[rule].of_block,
+                      .unit = passed.unit - walk_.blocks_ * walk_.units_[rows.stream]});
   }
 
-  const Node& node(size_t index) const { return nodes_[index]; }
+  // Which has no place in an order of blocks of a sample.
+  bool waits_for_own_pass() const { return waits_for_own_pass_; }
   std::span<const Wait> waits_of(uint32_t event) const {
     return {waits_.data() + events_[event].waits, waits_.data() + events_[event + 1].waits};
   }
   std::span<const Found> found_of(uint32_t event) const {
     return {found_.data() + events_[event].found, found_.data() + events_[event + 1].found};
   }
-  int64_t units_of_sample(uint32_t entity) const { return units_of_sample_[entity]; }
-  int64_t samples_of_period() const { return period_; }
-  // Of an event so many samples later, and of a unit that is passed: its place in its own period, and how many periods before that is.
-  int64_t later(uint32_t entity, int64_t event, uint32_t samples) const {
-    return event + 2 * static_cast<int64_t>(samples) * units_of_sample_[entity];
-  }
+  size_t waits() const { return waits_.size(); }
+  size_t found() const { return found_.size(); }
+  const std::vector<Wait>& variants() const { return variants_; }
 
  private:
+  void list(size_t entity) {
+    const RowEvents& events = walk_.events_;
+    const int64_t first = walk_.first_unit(entity, walk_.blocks_), block = walk_.block_of(entity, first);
+    const bool varies =
+        walk_.samples_of_block_ < events.samples_of_period() && entity < events.streams() && events.is_read_in_passes(entity);
+    for (std::vector<uint32_t>& rules : rules_of_call_) rules.clear();
+    entity_ = entity;
+    for (int64_t unit = 0; unit < walk_.units_[entity]; ++unit)
+      for (const bool ends : {false, true}) {
+        block_ = block;
+        begin_event(ends);
+        events.list({entity, ends, first + unit}, *this);
+        if (!ends && gives(entity)) give(entity, first + unit);
+        if (!ends && varies) vary(entity, unit);
+      }
+  }
   void begin_event(bool ends) {
     events_.push_back({static_cast<uint32_t>(waits_.size()), static_cast<uint32_t>(found_.size())});
+    late_.clear();
     calls_ = 0;
     ends_ = ends;
   }
@@ -128,31 +133,52 @@ class RowWalk::Listing {
   }
   void give(size_t entity, int64_t unit) {
     const RowEvents::Stream& stream = walk_.events_.stream(entity);
-    const Rule rule{.stream = entity, .gives = true, .of_period = period_ * stream.blocks.rows};
-    found_.push_back({.rule = rule_of([](const Rule& known) { return known.gives; }, [&] { return rule; }),
-                      .entity = static_cast<uint32_t>(entity),
-                      .above = stream.rows_to(unit) - walk_.periods_ * rule.of_period});
+    const Rule rule{.kind = Rule::Kind::kGiven, .stream = entity, .of_block = walk_.samples_of_block_ * stream.blocks.rows};
+    found_.push_back({.rule = rule_of([](const Rule& known) { return known.kind == Rule::Kind::kGiven; }, [&] { return rule; }),
+                      .above = stream.rows_to(unit) - walk_.blocks_ * rule.of_block});
+  }
+  // What the beginning waits for in each sample of a pass: a step of each that reads the stream, of those passes that are within the run.
+  void vary(size_t entity, int64_t unit) {
+    std::vector<std::vector<Wait>> of_samples{late_};
+    varying_ = true;
+    while (std::ssize(of_samples) < walk_.events_.samples_of_period()) {
+      late_.clear();
+      block_ = walk_.blocks_ + std::ssize(of_samples);
+      walk_.events_.list({entity, false, walk_.first_unit(entity, block_) + unit}, *this);
+      of_samples.push_back(late_);
+    }
+    varying_ = false;
+    const size_t count = std::ranges::max(of_samples, {}, &std::vector<Wait>::size).size();
+    if (count == 0) return;
+    const Rule rule{.kind = Rule::Kind::kVaries, .units_of_block = static_cast<int64_t>(count)};
+    const auto is = [&](const Rule& known) { return known.kind == Rule::Kind::kVaries && known.units_of_block == rule.units_of_block; };
+    found_.push_back({.rule = rule_of(is, [&] { return rule; }), .above = std::ssize(variants_)});
+    for (std::vector<Wait>& of_sample : of_samples) {
+      of_sample.resize(count, {.back = static_cast<int32_t>(block_)});  // long before the run
+      variants_.insert(variants_.end(), of_sample.begin(), of_sample.end());
+    }
   }
 
   Rule rule_by(const RowsPassing& rows, const RowVia& via) const {
     const RowEvents::Stream& stream = walk_.events_.stream(rows.stream);
-    Rule rule{.stream = rows.stream,
-              .is_simple = rows.less->before == nullptr && (rows.counts_units || stream.single_rows),
-              .counts_rows = !rows.counts_units && !stream.single_rows,
+    const bool are_units = rows.counts_units || stream.single_rows;
+    Rule rule{.kind = rows.less->before == nullptr && are_units ? Rule::Kind::kPassedUnits : Rule::Kind::kPassed,
+              .stream = rows.stream,
+              .are_units = are_units,
               .counts_units = rows.counts_units,
               .soon = rows.soon,
               .more = rows.more,
               .last_less = rows.less->rows,
               .least = rows.least,
               .tail = via.tail,
-              .of_period = rows.counts_units ? walk_.units_[rows.stream] : period_ * stream.blocks.rows,
-              .units_of_period = walk_.units_[rows.stream]};
+              .of_block = rows.counts_units ? walk_.units_[rows.stream] : walk_.samples_of_block_ * stream.blocks.rows,
+              .units_of_block = walk_.units_[rows.stream]};
     for (const RowsPassing::Less* one = rows.less->before; one != nullptr; one = one->before)
       rule.less.insert(rule.less.begin(), one->rows);
     return rule;
   }
   static bool is_by(const Rule& rule, const RowsPassing& rows, const RowVia& via) {
-    if (rule.gives || rule.stream != rows.stream || rule.counts_units != rows.counts_units || rule.soon != rows.soon ||
+    if (!rule.passes() || rule.stream != rows.stream || rule.counts_units != rows.counts_units || rule.soon != rows.soon ||
         rule.more != rows.more || rule.last_less != rows.less->rows || rule.least != rows.least || rule.tail != via.tail)
       return false;
     auto less = rule.less.rbegin();
@@ -172,32 +198,67 @@ class RowWalk::Listing {
   }
 
   RowWalk& walk_;
-  const int64_t period_;
-  std::vector<int64_t> units_of_sample_;
+  size_t entity_ = 0;  // whose events are listed
+  int64_t block_;      // of them
   std::vector<Event> events_;
   std::vector<Wait> waits_;
   std::vector<Found> found_;
-  std::vector<Node> nodes_;
+  std::vector<Wait> late_;      // of the event, for passes of several samples
+  std::vector<Wait> variants_;  // of all such events, sample by sample
+  bool varying_ = false;        // those alone are listed
+  bool waits_for_own_pass_ = false;
   std::array<uint32_t, 256> numbers_{};
   std::array<std::vector<uint32_t>, 2> rules_of_call_;
   size_t calls_ = 0;
   bool ends_ = false;
 };
 
-RowWalk::RowWalk(const RowEvents& events, const RowRun& how)
-    : events_(events), how_(how), periods_((how.samples + events.samples_of_period() - 1) / events.samples_of_period()) {
-  for (size_t entity = 0; entity < events.entities(); ++entity) {
-    first_node_.push_back(nodes_);
-    units_.push_back(events.units_of(entity, events.samples_of_period()));
-    nodes_ += 2 * to_size(units_.back());
-  }
-  MILLRACE_CHECK(std::cmp_less((periods_ + 1) * static_cast<int64_t>(nodes_), int64_t{1} << 31), "{} samples of {} events", how.samples,
-                 nodes_);
-  const Listing listing(*this);
-  if (put_in_order(listing)) take(listing);
+RowWalk::RowWalk(const RowEvents& events, const RowRun& how) : events_(events), how_(how) {
+  if (!events.passes_end_alone() || !prepare(1)) prepare(events.samples_of_period());
 }
 
-// False: some wait for each other in a circle, which has no first one.
+// False: a block of so few samples waits for what follows it.
+bool RowWalk::prepare(int64_t samples_of_block) {
+  const int64_t period = events_.samples_of_period();
+  samples_of_block_ = samples_of_block;
+  blocks_ = (how_.samples + period - 1) / period * (period / samples_of_block);
+  first_node_.clear();
+  units_.clear();
+  rules_.clear();
+  seconds_.clear();
+  size_t nodes = 0;
+  for (const bool late : {false, true}) {
+    for (size_t entity = 0; entity < events_.entities(); ++entity) {
+      if (!late) units_.push_back(events_.units_of(entity, is_late(entity) ? period : samples_of_block));
+      if (!late) first_node_.push_back(0);
+      if (is_late(entity) != late) continue;
+      first_node_[entity] = nodes;
+      nodes += 2 * to_size(units_[entity]);
+    }
+    (late ? nodes_ : late_nodes_) = nodes;
+  }
+  MILLRACE_CHECK(std::cmp_less((blocks_ + period + 1) * static_cast<int64_t>(nodes_), int64_t{1} << 31), "{} samples of {} events",
+                 how_.samples, nodes_);
+  const Listing listing(*this);
+  if (listing.waits_for_own_pass()) return false;
+  if (put_in_order(listing)) take(listing);
+  return true;
+}
+
+bool RowWalk::is_late(size_t entity) const { return samples_of_block_ < events_.samples_of_period() && events_.is_pass(entity); }
+int64_t RowWalk::first_unit(size_t entity, int64_t block) const {
+  return (is_late(entity) ? block / events_.samples_of_period() : block) * units_[entity];
+}
+int64_t RowWalk::block_of(size_t entity, int64_t unit) const {
+  const int64_t index = unit / units_[entity];
+  return is_late(entity) ? (index + 1) * events_.samples_of_period() - 1 : index;
+}
+uint32_t RowWalk::node_of(const RowEvent& event) const {
+  return static_cast<uint32_t>(first_node_[event.entity] + 2 * to_size(event.unit % units_[event.entity]) + (event.ends ? 1 : 0));
+}
+
+// Each event of a block behind those of it that it waits for, passes of several samples at the end. False: some wait for each other in a
+// circle, which has no first one.
 bool RowWalk::put_in_order(const Listing& listing) {
   enum : uint8_t { kUnseen, kOpen, kPlaced };
   std::vector<uint8_t> state(nodes_, kUnseen);
@@ -205,32 +266,27 @@ bool RowWalk::put_in_order(const Listing& listing) {
   places_.resize(nodes_);
   struct Open {
     uint32_t node = 0;
-    uint32_t samples = 0;
-    const Listing::Wait *wait, *last_wait;
-    const Listing::Found *found, *last_found;
+    std::span<const Listing::Wait> waits;
+    std::span<const Listing::Found> found;
   };
   std::vector<Open> open;
   const auto see = [&](uint32_t node) {
-    const Listing::Node& of = listing.node(node);
-    const std::span<const Listing::Wait> waits = listing.waits_of(of.event);
-    const std::span<const Listing::Found> found = listing.found_of(of.event);
     state[node] = kOpen;
-    open.push_back({node, of.samples, waits.data(), waits.data() + waits.size(), found.data(), found.data() + found.size()});
+    open.push_back({node, listing.waits_of(node), listing.found_of(node)});
   };
-  // The next one of the period that has no place yet; the node itself: there is none.
+  // The next one that has no place yet; the node itself: there is none.
   const auto waited_for = [&](Open& at) {
-    for (; at.wait != at.last_wait;) {
-      const Listing::Wait& wait = *at.wait++;
-      const int64_t event = listing.later(wait.entity, wait.event, at.samples);
-      if (event < 0) continue;
-      if (const auto other = static_cast<uint32_t>(first_node_[wait.entity] + to_size(event)); state[other] != kPlaced) return other;
+    while (!at.waits.empty()) {
+      const Listing::Wait& wait = at.waits.front();
+      at.waits = at.waits.subspan(1);
+      if (wait.back == 0 && state[wait.node] != kPlaced) return wait.node;
     }
-    for (; at.found != at.last_found;) {
-      const Listing::Found& found = *at.found++;
-      if (!found.waits) continue;
-      const int64_t event = listing.later(found.entity, 2 * found.unit + (rules_[found.rule].soon ? 0 : 1), at.samples);
-      if (event < 0) continue;
-      if (const auto other = static_cast<uint32_t>(first_node_[found.entity] + to_size(event)); state[other] != kPlaced) return other;
+    while (!at.found.empty()) {
+      const Listing::Found& found = at.found.front();
+      at.found = at.found.subspan(1);
+      const Rule& rule = rules_[found.rule];
+      if (!rule.passes() || found.back != 0) continue;
+      if (const uint32_t node = found.node + (rule.soon ? 0 : 1); state[node] != kPlaced) return node;
     }
     return at.node;
   };
@@ -255,72 +311,74 @@ bool RowWalk::put_in_order(const Listing& listing) {
 }
 
 void RowWalk::take(const Listing& listing) {
-  const auto place = [&](uint32_t entity, int64_t event) {
-    int64_t back = 0;
-    for (; event < 0; event += 2 * units_[entity]) ++back;
-    reach_ = std::max(reach_, back);
-    return places_[first_node_[entity] + to_size(event)] - static_cast<int32_t>(back * static_cast<int64_t>(nodes_));
+  const auto place_of = [&](uint32_t node, int32_t back) { return places_[node] - back * static_cast<int32_t>(nodes_); };
+  const auto place = [&](uint32_t node, int32_t back) {
+    reach_ = std::max<int64_t>(reach_, back);
+    return place_of(node, back);
   };
-  size_t waits = 0, all_found = 0;
+  waits_.reserve(listing.waits());
+  found_.reserve(listing.found());
   for (const uint32_t node : order_) {
-    waits += listing.waits_of(listing.node(node).event).size();
-    all_found += listing.found_of(listing.node(node).event).size();
-  }
-  waits_.reserve(waits);
-  found_.reserve(all_found);
-  for (const uint32_t node : order_) {
-    const auto& [event, samples] = listing.node(node);
-    for (const Listing::Found& listed : listing.found_of(event)) {
+    if (places_[node] == static_cast<int32_t>(late_nodes_)) late_waits_ = waits_.size();
+    for (const Listing::Found& listed : listing.found_of(node)) {
       Found& found = found_.emplace_back();
       found.wait = static_cast<uint32_t>(waits_.size());
       found.rule = listed.rule;
-      const Rule& rule = rules_[listed.rule];
-      found.above = listed.above + samples * (rule.of_period / listing.samples_of_period());
-      if (!listed.waits) continue;
-      found.unit = listed.unit + samples * listing.units_of_sample(listed.entity);
-      found.begin = place(listed.entity, listing.later(listed.entity, 2 * listed.unit, samples));
-      found.end = place(listed.entity, listing.later(listed.entity, 2 * listed.unit + 1, samples));
+      found.above = listed.above;
+      found.unit = listed.unit;
+      if (!rules_[listed.rule].passes()) continue;
+      found.begin = place(listed.node, listed.back);
+      found.end = place(listed.node + 1, listed.back);
     }
-    for (const Listing::Wait& wait : listing.waits_of(event))
-      waits_.push_back({place(wait.entity, listing.later(wait.entity, wait.event, samples)), 2 * wait.seconds});
+    for (const Listing::Wait& wait : listing.waits_of(node)) waits_.push_back({place(wait.node, wait.back), 2 * wait.seconds});
     ++waits_.back().what;
   }
+  if (late_nodes_ == nodes_) late_waits_ = waits_.size();
+  for (const Listing::Wait& variant : listing.variants()) variants_.push_back(place_of(variant.node, variant.back));
 }
 
 RowTimes RowWalk::run() {
   const size_t queues = events_.queues().size();
   if (order_.size() < nodes_)
     return {.stands_still = true, .peak_rows = std::vector<double>(queues), .samples_held = std::vector<double>(queues)};
-  memory_ = std::make_unique_for_overwrite<double[]>(to_size(periods_) * nodes_ + 1);
+  memory_ = std::make_unique_for_overwrite<double[]>(to_size(blocks_) * nodes_ + 1);
   memory_[0] = kNever;
   times_ = memory_.get() + 1;
-  for (int64_t index = 0; index < periods_; ++index) index < reach_ ? run_period<true>(index) : run_period<false>(index);
+  for (int64_t index = 0; index < blocks_; ++index) index < reach_ ? run_block<true>(index) : run_block<false>(index);
   return times();
 }
 
 [[gnu::always_inline]] inline double RowWalk::found_time(const Found& found, int64_t index, const double* now) const {
   const Rule& rule = rules_[found.rule];
-  const int64_t above = found.above + index * rule.of_period, unit = found.unit + index * rule.units_of_period;
-  if (rule.gives) return given_at(above);
+  if (!rule.passes()) return rule.kind == Rule::Kind::kGiven ? given_at(found.above + index * rule.of_block) : latest_of(found, index, now);
+  const int64_t above = found.above + index * rule.of_block, unit = found.unit + index * rule.units_of_block;
   if (unit < 0) return kNever;
   double units = static_cast<double>(above) + rule.more;
-  if (!rule.is_simple) {
+  if (rule.kind == Rule::Kind::kPassed)
     for (const double less : rule.less) units -= less;
-    units -= rule.last_less;
-    if (rule.counts_rows) units = events_.stream(rule.stream).in_units(units);
-  } else {
-    units -= rule.last_less;
-  }
+  units -= rule.last_less;
+  if (!rule.are_units) units = events_.stream(rule.stream).in_units(units);
   const double part = part_of_unit(units, unit);
-  MILLRACE_CHECK(part > 0, "{} units pass unit {} of a stream in one period of samples only", units, unit);
+  MILLRACE_CHECK(part > 0, "{} units pass unit {} of a stream in one block of samples only", units, unit);
   if (!rule.soon && is_whole_unit(part)) return now[found.end] + rule.tail;
   const double begin = now[found.begin];
   return begin + part * (rule.soon ? rule.least : now[found.end] - begin) + rule.tail;
 }
 
+// Of the steps of passes that the sample waits for.
+double RowWalk::latest_of(const Found& found, int64_t index, const double* now) const {
+  const int64_t count = rules_[found.rule].units_of_block, before = index * static_cast<int64_t>(nodes_);
+  double latest = kNever;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t source = fast_item(variants_, found.above + index % events_.samples_of_period() * count + i);
+    if (before + source >= 0) latest = std::max(latest, now[source]);
+  }
+  return latest;
+}
+
 // kEarly: some of what is waited for would have been before the first sample.
 template <bool kEarly>
-void RowWalk::run_period(int64_t index) {
+void RowWalk::run_block(int64_t index) {
   const auto before = static_cast<int32_t>(index * static_cast<int64_t>(nodes_));
   double* const now = times_ + before;
   const double* const seconds = seconds_.data();
@@ -328,8 +386,8 @@ void RowWalk::run_period(int64_t index) {
   double* next = now;
   double latest = 0;                                         // no time is less
   const std::array<double, 2> most_to_go_on = {-kNever, 0};  // behind an event's last wait nothing is left
-  const auto go_on = [&](const Wait* end) {
-    for (; wait != end; ++wait) {
+  const auto go_on = [&](size_t end) {
+    for (const Wait* const last = waits_.data() + end; wait != last; ++wait) {
       int32_t source = wait->source;
       if constexpr (kEarly) source = std::max(source, -before - 1);
       const double at = now[source] + seconds[wait->what / 2];
@@ -341,11 +399,12 @@ void RowWalk::run_period(int64_t index) {
     }
   };
   for (const Found& found : found_) {
-    go_on(waits_.data() + found.wait);
+    go_on(found.wait);
     const double at = found_time(found, index, now);
     latest = latest < at ? at : latest;
   }
-  go_on(waits_.data() + waits_.size());
+  go_on(late_waits_);
+  if ((index + 1) % events_.samples_of_period() == 0) go_on(waits_.size());
 }
 
 double RowWalk::given_at(int64_t rows) const {
@@ -353,9 +412,7 @@ double RowWalk::given_at(int64_t rows) const {
 }
 
 double RowWalk::time_of(const RowEvent& event) const {
-  const int64_t units = units_[event.entity];
-  return times_[event.unit / units * static_cast<int64_t>(nodes_) +
-                places_[first_node_[event.entity] + 2 * to_size(event.unit % units) + (event.ends ? 1 : 0)]];
+  return times_[block_of(event.entity, event.unit) * static_cast<int64_t>(nodes_) + places_[node_of(event)]];
 }
 
 // Of all units of the run.
@@ -364,9 +421,9 @@ std::vector<double> RowWalk::times_of(size_t entity, bool ends) const {
   std::vector<double> times;
   times.reserve(to_size(count));
   const int32_t* const places = places_.data() + first_node_[entity] + (ends ? 1 : 0);
-  for (int64_t first = 0, period = 0; first < count; first += units_[entity], ++period)
+  for (int64_t first = 0, block = 0; first < count; first += units_[entity], ++block)
     for (int64_t unit = 0; unit < std::min(units_[entity], count - first); ++unit)
-      times.push_back(times_[period * static_cast<int64_t>(nodes_) + places[2 * unit]]);
+      times.push_back(times_[block * static_cast<int64_t>(nodes_) + places[2 * unit]]);
   return times;
 }
 
