@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "core/base/index.h"
@@ -42,6 +44,10 @@ RingRooms rooms_of(const Placement& placement, const RingPace& pace, KnownRooms*
   return known != nullptr ? known->of(placement, pace) : ring_rooms(placement, pace);
 }
 
+RingWaiting waiting_of(const RingDesigns& ring) {
+  return ring.reason.empty() ? ring_waiting(ring.placed) : RingWaiting{.reason = ring.reason};
+}
+
 }  // namespace
 
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs) {
@@ -61,10 +67,12 @@ struct KnownRooms::Known {
   Plan plan;
   double period_seconds = 0;
   int64_t lanes = 1;
-  RingRooms rooms;
+  RingRooms rooms = {};
+  std::shared_future<RingWaiting> waiting = {};  // valid once it was asked for
 };
 
-RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) {
+// Found now where it is not known.
+std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement, const RingPace& pace) {
   // In all that rooms follow from: words outside, and what engines wait for them, are found later.
   Plan asked = placement.plan();
   for (Shard& shard : asked.shards) {
@@ -82,14 +90,30 @@ RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) {
   };
   {
     const std::scoped_lock lock(mutex_);
-    for (const std::shared_ptr<const Known>& known : known_)
-      if (same(*known)) return known->rooms;
+    for (const std::shared_ptr<Known>& one : known_)
+      if (same(*one)) return one;
   }
-  const auto found = std::make_shared<const Known>(std::move(asked), pace.period_seconds, pace.lanes, ring_rooms(placement, pace));
+  const auto found = std::make_shared<Known>(std::move(asked), pace.period_seconds, pace.lanes, ring_rooms(placement, pace));
   const std::scoped_lock lock(mutex_);
   if (known_.size() == kMost) known_.pop_front();
   known_.push_back(found);
-  return found->rooms;
+  return found;
+}
+
+RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) { return known(placement, pace)->rooms; }
+
+void KnownRooms::begin_waiting(const Placement& placement, const RingPace& pace) {
+  const std::shared_ptr<Known> found = known(placement, pace);
+  const std::scoped_lock lock(mutex_);
+  if (found->waiting.valid()) return;
+  const std::launch when = std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred;
+  const auto ring = std::make_shared<const RingDesigns>(ring_designs(placement, pace));
+  found->waiting = std::async(when, [ring] { return waiting_of(*ring); });
+}
+
+RingWaiting KnownRooms::waiting(const Placement& placement, const RingPace& pace) {
+  begin_waiting(placement, pace);
+  return known(placement, pace)->waiting.get();
 }
 
 TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, KnownRooms* known) {
@@ -98,8 +122,7 @@ TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_
   RingPace pace = ring_pace(plan, graph);
   pace.rooms = rooms_of(placement, pace, known);
   TimedRing timed{.boards = check_devices(placement, devices, pace), .waiting = {}};
-  const RingDesigns ring = ring_designs(placement, pace);
-  timed.waiting = ring.reason.empty() ? ring_waiting(ring.placed) : RingWaiting{.reason = ring.reason};
+  timed.waiting = known != nullptr ? known->waiting(placement, pace) : waiting_of(ring_designs(placement, pace));
   return timed;
 }
 
@@ -107,6 +130,7 @@ std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, Kn
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
   pace.rooms = rooms_of(placement, pace, known);
+  if (known != nullptr) known->begin_waiting(placement, pace);
   std::vector<WaitingWords> found;
   for (const auto& [device, places] : pace.rooms.outside) {
     const DeviceDesign design = device_design(placement, device, nullptr, {}, pace);

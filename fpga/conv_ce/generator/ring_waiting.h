@@ -50,16 +50,22 @@ struct RingWaiting {
 RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs);
 
 // Rooms of the rings that were asked about last, for whoever asks about one of them again: while it is planned, and of the plan. Thread
-// safe.
+// safe; its end waits for what it has begun.
 class KnownRooms {
  public:
   RingRooms of(const Placement& placement, const RingPace& pace);
+  // Of a ring with its rooms, as `pace` has them. The former begins to time it beside whoever goes on, for the latter to find; on a machine
+  // that does one thing at a time nothing begins before it is asked for.
+  void begin_waiting(const Placement& placement, const RingPace& pace);
+  RingWaiting waiting(const Placement& placement, const RingPace& pace);
 
  private:
   static constexpr size_t kMost = 8;
   struct Known;
+  std::shared_ptr<Known> known(const Placement& placement, const RingPace& pace);
+
   std::mutex mutex_;
-  std::deque<std::shared_ptr<const Known>> known_;
+  std::deque<std::shared_ptr<Known>> known_;
 };
 
 // The boards `devices` of a plan, and all of it together: memories, whose room is sought by timing the ring, are found once.
