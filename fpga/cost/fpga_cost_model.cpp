@@ -166,7 +166,9 @@ class FpgaCostModel final : public CostModel {
     const bool is_least = question.streamed_words == StreamedWords::kLeast;
     const ShardDemand of_smallest = demand_of(question, smallest);
     double least = of_smallest.amounts[0] < kNoSuchEngine ? of_smallest.amounts[kOnChipMemory] : kNoSuchEngine;
-    for (EngineMemory& memory : built_->larger_engines(*smallest.built, weights_at(question, smallest), is_least)) {
+    std::vector<EngineMemory> memories = built_->larger_engines(*smallest.built, weights_at(question, smallest), is_least);
+    found.reserve(memories.size());
+    for (EngineMemory& memory : memories) {
       memory.streamed_bytes = smallest.streamed_bytes;
       // As wide as words can be.
       const double word_bits = is_least ? 0 : static_cast<double>(act_ram_word_bits(kMostEngineLanes));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <ranges>
 
@@ -12,6 +11,7 @@
 #include "core/base/index.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cost/built_blocks.h"
 
@@ -26,6 +26,9 @@ bool can_be_built(const ConvolutionShape& shape) {
 }
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+constexpr size_t kNoSize = std::numeric_limits<size_t>::max();
+// Engines that are looked at before all are.
+constexpr int kMostLooks = 24;
 // Numbers of channels, of a layer, whose memory is looked at; and in small steps.
 constexpr int64_t kReservedSteps = 96, kSmallSteps = 512;
 // Layers of the image with fewer are divided by outputs.
@@ -44,6 +47,20 @@ int64_t blocks_anywhere(const EngineParallelism& engine, const ConvolutionShape&
   return engine_blocks(engine, held, around) + adapter_blocks(engine, held, around);
 }
 
+// With all blocks that are not of UltraRAM; of streamed weights also their reader's, writer's and samples'.
+int64_t blocks_of_weights(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
+                          const WeightsAt& weights) {
+  if (weights.off_chip) return stream_blocks(engine, held, around, kMostBeatBits);
+  return bram18_of(parameter_memory(engine, held, around.error_back)) + bram18_of(gradient_memory(engine, held));
+}
+
+// Of the slowest port to the memory outside.
+int64_t slowest_port(const EngineParallelism& engine, const ConvolutionShape& held, const WeightsAt& weights, bool error_back) {
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const StreamCycles ports = weight_stream_cycles(streams, engine, held);
+  return std::max({ports.forward, error_back ? ports.error_back : 0, ports.gradient});
+}
+
 // `blocks`: those of blocks_anywhere.
 EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
                            const WeightsAt& weights, int64_t blocks) {
@@ -53,10 +70,9 @@ EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionSha
   memory.input_lanes = engine.input_lanes;
   memory.tiles = engine.tiles();
   if (weights.off_chip) {
-    memory.bram18 += stream_blocks(engine, held, around, kMostBeatBits);
+    memory.bram18 += blocks_of_weights(engine, held, around, weights);
+    memory.port_cycles = slowest_port(engine, held, weights, around.error_back);
     const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
-    const StreamCycles ports = weight_stream_cycles(streams, engine, held);
-    memory.port_cycles = std::max({ports.forward, around.error_back ? ports.error_back : 0, ports.gradient});
     memory.streamed_bytes = bytes_per_sample(streams, engine, held, around.error_back);
     return memory;
   }
@@ -100,7 +116,17 @@ const std::vector<int64_t>& engine_sizes() {
   return sizes;
 }
 
-size_t place_of_size(int64_t tiles) { return to_size(std::ranges::lower_bound(engine_sizes(), tiles) - engine_sizes().begin()); }
+size_t place_of_size(int64_t tiles) {
+  static const std::vector<int16_t> places = [] {
+    std::vector<int16_t> all;
+    for (int64_t at = 0, place = 0; at <= engine_sizes().back(); ++at) {
+      if (at > engine_sizes()[to_size(place)]) ++place;
+      all.push_back(static_cast<int16_t>(place));
+    }
+    return all;
+  }();
+  return to_size(fast_item(places, tiles));
+}
 
 // The most input channels that a larger engine's lanes may make of those held: so the Act-RAM does not depend on the engine.
 int64_t most_input_channels(int64_t held) { return held + held / 16; }
@@ -219,9 +245,13 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   reserves.of_smallest.resize(places);
   reserves.of_choices.resize(places);
   for (auto& at_places : reserves.at_places) at_places.resize(places);
-  reserves.fewest_bytes.resize(places);
-  std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
-  if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(places);
+  reserves.fewest_elements.resize(places);
+  std::shared_ptr<BlocksByLanes>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
+  if (!anywhere) {
+    anywhere = std::make_shared<BlocksByLanes>();
+    (layer.by_outputs ? anywhere->of_outputs : anywhere->of_inputs).resize(places);
+    (layer.by_outputs ? anywhere->of_inputs : anywhere->of_outputs).resize(1);
+  }
   reserves.anywhere = anywhere;
   return reserves;
 }
@@ -263,7 +293,8 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
   const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
   if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
   int64_t fewest = kNone;
-  for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves)) fewest = std::min(fewest, choice.bram18);
+  for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves))
+    fewest = std::min<int64_t>(fewest, choice.bram18);
   return std::max(known, fewest * std::min(channels, upper) / upper);
 }
 
@@ -290,8 +321,24 @@ EngineMemory GeneratedEngines::memory_of_smallest(const Layer& layer, const Gene
   if (!added) return known->second;
   const EngineParallelism smallest = front.engine(*found);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
-  known->second = engine_memory(smallest, shape, around, weights, blocks_anywhere(smallest, shape, around));
+  const std::lock_guard lanes_lock(reserves.anywhere->mutex);
+  known->second = engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.anywhere));
   return known->second;
+}
+
+// As blocks_anywhere(), where nobody else asks; counted once for each number of lanes.
+int64_t GeneratedEngines::blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
+                                    const EngineSurroundings& around, size_t place, BlocksByLanes& known) {
+  const auto at_place = [&](std::vector<std::vector<int32_t>>& places, bool divided) -> std::vector<int32_t>& {
+    std::vector<int32_t>& of_lanes = places[divided ? place : 0];
+    if (of_lanes.empty()) of_lanes.assign(to_size(kMostEngineLanes) + 1, -1);
+    return of_lanes;
+  };
+  int32_t& of_inputs = fast_item(at_place(known.of_inputs, !layer.by_outputs), engine.input_lanes);
+  if (of_inputs < 0) of_inputs = static_cast<int32_t>(blocks_of_input_lanes(engine, shape, around));
+  int32_t& of_outputs = fast_item(at_place(known.of_outputs, layer.by_outputs), engine.output_lanes);
+  if (of_outputs < 0) of_outputs = static_cast<int32_t>(blocks_of_output_lanes(engine, shape, around));
+  return int64_t{of_inputs} + of_outputs;
 }
 
 EngineSurroundings GeneratedEngines::surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights) {
@@ -352,18 +399,23 @@ std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(cons
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
-  std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
   std::vector<SizedBlocks>& found = reserves.of_choices[place];
   const std::span<const EngineFront::Choice> choices = front.choices();
-  while (found.size() < choices.size()) {
-    const EngineFront::Choice& choice = choices[choices.size() - 1 - found.size()];
-    if (choice.slowest > cycles) break;
-    const EngineParallelism parallelism = front.engine(choice);
-    if (anywhere.size() == found.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
-    const EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[found.size()]);
-    const bool wastes = memory.input_channels > most_input_channels(shape.inputs);
-    found.push_back({choice.slowest, place_of_size(choice.tiles()), blocks_of_engine(memory), memory.port_cycles, wastes, choice.tiles(),
-                     memory.streamed_bytes});
+  if (found.size() < choices.size() && choices[choices.size() - 1 - found.size()].slowest <= cycles) {
+    const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
+    const auto first = std::ranges::partition_point(choices, too_slow);
+    found.reserve(to_size(choices.end() - first));
+    const std::lock_guard lanes_lock(reserves.anywhere->mutex);
+    for (const EngineFront::Choice& choice :
+         std::views::reverse(std::span(first, choices.end() - static_cast<std::ptrdiff_t>(found.size())))) {
+      const EngineParallelism parallelism = front.engine(choice);
+      const int64_t blocks = blocks_at(layer, parallelism, shape, around, place, *reserves.anywhere) +
+                             blocks_of_weights(parallelism, shape, around, weights) + act_ram_columns(parallelism.input_lanes);
+      const int64_t ports = weights.off_chip ? slowest_port(parallelism, shape, weights, around.error_back) : 0;
+      const bool wastes = parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes > most_input_channels(shape.inputs);
+      found.push_back({choice.slowest, ports, static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
+                       static_cast<int16_t>(place_of_size(choice.tiles())), wastes});
+    }
   }
   const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
   return {found.begin(), behind};
@@ -371,29 +423,45 @@ std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(cons
 
 // The fewest at one place, by sizes. Of as many blocks the smaller engine's.
 const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const Layer& layer, const GeneratedEngine& engine,
-                                                                   const WeightsAt& weights, size_t place, bool least, size_t sizes,
+                                                                   const WeightsAt& weights, size_t place, bool least,
                                                                    Reserves& reserves) const {
-  FewestOfSizes& known = reserves.at_places[least ? 1 : 0][place];
+  FewestAtPlace& known = reserves.at_places[least ? 1 : 0][place];
   const int64_t cycles = reserves.cycles;
-  if (cycles >= known.from && cycles < known.until) return known;
+  if (cycles >= known.from && cycles < known.until) return known.of_sizes;
   known.from = 0;
   known.until = kNone;
-  known.of_sizes.assign(sizes, {kNone, kNone});
-  const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, cycles, reserves);
-  for (const SizedBlocks& choice : choices) {
+  known.of_sizes.clear();
+  for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, place, cycles, reserves))) {
     known.from = std::max(known.from, choice.slowest);
     if (choice.port_cycles > cycles) {
       known.until = std::min(known.until, choice.port_cycles);
       continue;
     }
     known.from = std::max(known.from, choice.port_cycles);
-    FewestBlocks& best = known.of_sizes[choice.size];
-    if ((least || !choice.wastes) && choice.bram18 <= best.bram18) best = {choice.bram18, choice.port_cycles};
+    if (!least && choice.wastes) continue;
+    if (!known.of_sizes.empty() && choice.bram18 >= known.of_sizes.back().bram18) continue;
+    if (known.of_sizes.empty() || known.of_sizes.back().size != to_size(choice.size)) known.of_sizes.push_back({});
+    known.of_sizes.back() = {to_size(choice.size), choice.bram18, choice.port_cycles};
   }
-  for (size_t size = 1; size < sizes; ++size)
-    if (known.of_sizes[size - 1].bram18 <= known.of_sizes[size].bram18) known.of_sizes[size] = known.of_sizes[size - 1];
   known.until = std::min(known.until, next_slowest(layer, engine, place, cycles, reserves));
-  return known;
+  return known.of_sizes;
+}
+
+// Of each size the more blocks, and the more cycles.
+GeneratedEngines::FewestOfSizes GeneratedEngines::larger_of_sizes(const FewestOfSizes& one, const FewestOfSizes& other) {
+  FewestOfSizes larger;
+  larger.reserve(one.size() + other.size());
+  for (size_t i = 0, j = 0; i < one.size() || j < other.size();) {
+    const size_t size = std::min(i < one.size() ? one[i].size : kNoSize, j < other.size() ? other[j].size : kNoSize);
+    if (i < one.size() && one[i].size == size) ++i;
+    if (j < other.size() && other[j].size == size) ++j;
+    if (i == 0 || j == 0) continue;
+    const int64_t bram18 = std::max(one[i - 1].bram18, other[j - 1].bram18);
+    const int64_t port_cycles = std::max(one[i - 1].port_cycles, other[j - 1].port_cycles);
+    if (larger.empty() || larger.back().bram18 != bram18 || larger.back().port_cycles != port_cycles)
+      larger.push_back({size, bram18, port_cycles});
+  }
+  return larger;
 }
 
 // Of the engines at a place that do not keep up the fastest.
@@ -437,19 +505,37 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
     Fronts& fronts = fronts_of(layer, engine.width, shape);
     const std::lock_guard front_lock(fronts.mutex);
     EngineFront& front = front_of(fronts, layer, engine.width, shape);
-    const std::span<const EngineFront::Choice> choices = front.choices();
-    const auto keeps_up = [&](const EngineFront::Choice& choice) { return choice.slowest <= reserves.cycles; };
-    const auto fast = to_size(choices.end() - std::ranges::partition_point(choices, std::not_fn(keeps_up)));
-    std::vector<double>& known = reserves.fewest_bytes[place];
-    while (known.size() < fast) {
-      const EngineFront::Choice& choice = choices[choices.size() - 1 - known.size()];
-      const double bytes = bytes_per_sample(streams, front.engine(choice), shape, layer.error_back);
-      known.push_back(known.empty() ? bytes : std::min(bytes, known.back()));
-    }
-    const double fewest = fast > 0 ? known[fast - 1] : 0;
+    const int64_t elements = fewest_elements(front, shape, reserves.cycles, reserves.fewest_elements[place]);
+    const double fewest = elements > 0 ? bytes_per_sample(streams, elements, shape, layer.error_back) : 0;
     reserves.bytes.push_back(reserves.bytes.empty() ? fewest : std::max(fewest, reserves.bytes.back()));
   }
   return reserves.bytes[steps - 1];
+}
+
+int64_t GeneratedEngines::fewest_elements(EngineFront& front, const ConvolutionShape& shape, int64_t cycles, FewestElements& known) {
+  const int64_t least = shape.inputs * shape.outputs * shape.kernel_h * shape.kernel_w;
+  if (cycles >= known.none_empty_from) return least;
+  // Mostly one of the smallest has no empty lane; all of them take long to find.
+  const EngineFront::Choice* next = front.smallest(cycles);
+  if (next == nullptr) return 0;
+  for (int look = 0; look < kMostLooks && next != nullptr; ++look) {
+    if (static_cast<int64_t>(parameter_elements(front.engine(*next), shape)) == least) {
+      known.none_empty_from = next->slowest;
+      return least;
+    }
+    next = front.smallest(next->slowest - 1);
+  }
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
+  const auto fast = to_size(choices.end() - std::ranges::partition_point(choices, too_slow));
+  std::vector<int64_t>& fewest = known.of_fastest;
+  fewest.reserve(fast);
+  while (fewest.size() < fast) {
+    const EngineFront::Choice& choice = choices[choices.size() - 1 - fewest.size()];
+    const auto elements = static_cast<int64_t>(parameter_elements(front.engine(choice), shape));
+    fewest.push_back(fewest.empty() ? elements : std::min(elements, fewest.back()));
+  }
+  return fewest[fast - 1];
 }
 
 std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
@@ -461,33 +547,25 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
   reserves.ask(engine.cycles_given);
-  std::vector<std::vector<FewestBlocks>>& of_sizes = reserves.of_sizes[least ? 1 : 0];
-  // Beyond what a board has multipliers for there are none.
-  const int64_t most = most_tiles(layer, whole_shape(layer, engine.lanes));
-  const size_t sizes = most > 0 ? std::min(place_of_size(most) + 1, engine_sizes().size()) : engine_sizes().size();
+  std::vector<FewestOfSizes>& of_sizes = reserves.of_sizes[least ? 1 : 0];
+  of_sizes.reserve(place + 1);
   while (of_sizes.size() <= place) {
-    std::vector<FewestBlocks> fewest_of = fewest_at(layer, engine, weights, of_sizes.size(), least, sizes, reserves).of_sizes;
-    if (!of_sizes.empty())
-      for (size_t size = 0; size < sizes; ++size) {
-        const FewestBlocks& below = of_sizes.back()[size];
-        fewest_of[size] = {std::max(fewest_of[size].bram18, below.bram18), std::max(fewest_of[size].port_cycles, below.port_cycles)};
-      }
-    of_sizes.push_back(std::move(fewest_of));
+    const FewestOfSizes& fewest = fewest_at(layer, engine, weights, of_sizes.size(), least, reserves);
+    of_sizes.push_back(of_sizes.empty() ? fewest : larger_of_sizes(fewest, of_sizes.back()));
   }
   std::vector<EngineMemory> found;
-  const int64_t fewest_at_step = of_sizes[place].back().bram18;
-  if (fewest_at_step == kNone) return found;
-  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, fewest_at_step, reserves) : 0;
+  if (of_sizes[place].empty()) return found;
+  found.reserve(of_sizes[place].size());
+  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, of_sizes[place].back().bram18, reserves) : 0;
   int64_t fewest = kNone;
-  for (size_t size = 0; size < sizes; ++size) {
-    const FewestBlocks& blocks = of_sizes[place][size];
+  for (const FewestBlocks& blocks : of_sizes[place]) {
     if (blocks.bram18 >= fewest) continue;
     fewest = blocks.bram18;
     EngineMemory memory;
     memory.bram18 = blocks.bram18;
     memory.port_cycles = least ? 0 : blocks.port_cycles;
     memory.input_channels = least ? engine.held.inputs : most_input_channels(shape_at(layer, engine, place, reserves.step).inputs);
-    memory.tiles = least && size > 0 ? engine_sizes()[size - 1] + 1 : engine_sizes()[size];
+    memory.tiles = least && blocks.size > 0 ? engine_sizes()[blocks.size - 1] + 1 : engine_sizes()[blocks.size];
     // Never fewer than the smallest has.
     if (least) {
       memory.tiles = std::max(memory.tiles, engine.engine.tiles());
@@ -497,6 +575,27 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
     found.push_back(memory);
   }
   return found;
+}
+
+// To and from the memory outside, a sample, of so many of the fastest engines.
+const std::vector<double>& GeneratedEngines::bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
+                                                      size_t place, size_t fastest, Reserves& reserves) const {
+  reserves.bytes_of_choices.resize(reserves.of_choices.size());
+  std::vector<double>& bytes = reserves.bytes_of_choices[place];
+  if (bytes.size() >= fastest) return bytes;
+  if (!weights.off_chip) {
+    bytes.resize(fastest, 0);
+    return bytes;
+  }
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  while (bytes.size() < fastest)
+    bytes.push_back(bytes_per_sample(streams, front.engine(choices[choices.size() - 1 - bytes.size()]), shape, layer.error_back));
+  return bytes;
 }
 
 std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -511,9 +610,12 @@ std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& e
   while (from_all.size() <= places - steps) {
     const size_t place = places - 1 - from_all.size();
     std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
-    for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, reserves.cycles, reserves)) {
+    const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, reserves.cycles, reserves);
+    const std::vector<double>& bytes = bytes_of(layer, engine, weights, place, choices.size(), reserves);
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const SizedBlocks& choice = choices[i];
       if (choice.port_cycles > reserves.cycles) continue;
-      const LeastBuilt more{choice.tiles, choice.bram18, choice.bytes};
+      const LeastBuilt more{choice.tiles, choice.bram18, bytes[i]};
       if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
       std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
       least.push_back(more);

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -159,20 +160,25 @@ class GeneratedEngines {
   };
   // Of an engine of a front. Sizes are those that are looked at.
   struct SizedBlocks {
-    int64_t slowest = 0;  // cycles
+    int64_t slowest = 0, port_cycles = 0;
+    int32_t bram18 = 0, tiles = 0;
+    int16_t size = 0;
+    bool wastes = false;  // more of the Act-RAM than is reserved
+  };
+  // Of engines up to a size the fewest: from this one on, up to the next that is named.
+  struct FewestBlocks {
     size_t size = 0;
     int64_t bram18 = 0, port_cycles = 0;
-    bool wastes = false;  // more of the Act-RAM than is reserved
-    int64_t tiles = 0;
-    double bytes = 0;  // to and from the memory outside
   };
-  // Of engines up to a size the fewest; kNone where none keeps up.
-  struct FewestBlocks {
-    int64_t bram18 = 0, port_cycles = 0;
-  };
-  struct FewestOfSizes {
+  using FewestOfSizes = std::vector<FewestBlocks>;  // the smallest first; below it none keeps up
+  struct FewestAtPlace {
     int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
-    std::vector<FewestBlocks> of_sizes;
+    FewestOfSizes of_sizes;
+  };
+  static FewestOfSizes larger_of_sizes(const FewestOfSizes& one, const FewestOfSizes& other);
+  struct FewestElements {
+    int64_t none_empty_from = std::numeric_limits<int64_t>::max();  // cycles that leave an engine whose lanes all have channels
+    std::vector<int64_t> of_fastest;                                // of as many as were asked for
   };
   // What no other engine undercuts.
   struct LeastBuilt {
@@ -181,20 +187,25 @@ class GeneratedEngines {
     bool undercuts(const LeastBuilt& other) const { return tiles <= other.tiles && bram18 <= other.bram18 && bytes <= other.bytes; }
   };
   // By held channels, in steps of so many, which are places; found when first asked for.
-  using BlocksByChoice = std::vector<std::vector<int64_t>>;
+  // Blocks that engines take wherever weights lie, by lanes; of the side that is not divided for all places alike.
+  struct BlocksByLanes {
+    std::mutex mutex;
+    std::vector<std::vector<int32_t>> of_inputs, of_outputs;
+  };
   struct Reserves {
     std::mutex mutex;
     int64_t step = 1;
-    std::shared_ptr<BlocksByChoice> anywhere;                 // whether weights are on chip or not; guarded by the fronts' mutex
+    std::shared_ptr<BlocksByLanes> anywhere;                  // whether weights are on chip or not
     std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
     std::vector<std::vector<SizedBlocks>> of_choices;         // as many as were asked for, the fastest first
-    std::array<std::vector<FewestOfSizes>, 2> at_places;      // without engines that waste, and with them
-    std::vector<std::vector<double>> fewest_bytes;            // of the fastest ones, likewise
+    std::array<std::vector<FewestAtPlace>, 2> at_places;      // without engines that waste, and with them
+    std::vector<FewestElements> fewest_elements;              // that engines move in a pass
     int64_t cycles = -1;                                      // that were asked for last; for those, of so many channels, and of fewer:
     std::vector<EngineMemory> of_channels;
-    std::array<std::vector<std::vector<FewestBlocks>>, 2> of_sizes;
+    std::array<std::vector<FewestOfSizes>, 2> of_sizes;
     std::vector<double> bytes;
-    std::vector<std::vector<LeastBuilt>> least_built;  // of so many channels and of more, from all channels down
+    std::vector<std::vector<LeastBuilt>> least_built;   // of so many channels and of more, from all channels down
+    std::vector<std::vector<double>> bytes_of_choices;  // as many as were asked for
 
     void ask(int64_t asked) {
       if (cycles == asked) return;
@@ -212,12 +223,18 @@ class GeneratedEngines {
   // Engines that keep up, the fastest first.
   std::span<const SizedBlocks> choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                           int64_t cycles, Reserves& reserves) const;
+  const std::vector<double>& bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                      size_t fastest, Reserves& reserves) const;
   const FewestOfSizes& fewest_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
-                                 size_t sizes, Reserves& reserves) const;
+                                 Reserves& reserves) const;
+  // Of engines that keep up, 0 where none does.
+  static int64_t fewest_elements(EngineFront& front, const ConvolutionShape& shape, int64_t cycles, FewestElements& known);
   int64_t next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles, const Reserves& reserves) const;
   int64_t fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t known, Reserves& reserves) const;
   // Whole steps of channels that an engine holds, or as many as hold its channels.
   size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
+  static int64_t blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
+                           const EngineSurroundings& around, size_t place, BlocksByLanes& known);
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const;
   // The whole layer, behind streams of such a width.
@@ -237,7 +254,7 @@ class GeneratedEngines {
   mutable std::mutex mutex_;
   mutable std::map<ReservesKey, Reserves> reserves_;
   // Layer, width, samples of PG, in small steps.
-  mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<BlocksByChoice>> anywhere_;
+  mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<BlocksByLanes>> anywhere_;
 };
 
 }  // namespace millrace

@@ -15,18 +15,15 @@ struct Configuration {
 };
 constexpr std::array<Configuration, 6> kHalfBlock{{{36, 512}, {18, 1024}, {9, 2048}, {4, 4096}, {2, 8192}, {1, 16384}}};
 
-// Full columns of the widest shape that is allowed, then narrower ones for what is left; or no such column at all. What divides is
-// constant: planners ask for millions of memories.
+// Full columns of the widest shape that is allowed, then narrower ones for what is left: two of half the width or more cost at least what
+// one does, so no full column is worth dividing. What divides is constant: planners ask for millions of memories.
 template <size_t kWidest>
 int64_t bank_blocks(int64_t width, int64_t depth) {
   constexpr Configuration kShape = kHalfBlock[kWidest];
   const int64_t column = divided_up(depth, kShape.depth), full = width / kShape.width, left = width % kShape.width;
   int64_t blocks = (left > 0 ? full + 1 : full) * column;
-  if (column == 1) return blocks;  // narrower shapes need as many columns at least, of a block at least
-  if constexpr (kWidest + 1 < kHalfBlock.size()) {
-    if (full > 0 && left > 0) blocks = std::min(blocks, full * column + bank_blocks<kWidest + 1>(left, depth));
-    blocks = std::min(blocks, bank_blocks<kWidest + 1>(width, depth));
-  }
+  if (column == 1 || left == 0) return blocks;  // narrower shapes need as many columns at least, of a block at least
+  if constexpr (kWidest + 1 < kHalfBlock.size()) blocks = std::min(blocks, full * column + bank_blocks<kWidest + 1>(left, depth));
   return blocks;
 }
 

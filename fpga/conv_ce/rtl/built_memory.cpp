@@ -16,6 +16,38 @@ int64_t parameter_words(const EngineParallelism& engine, const ConvolutionShape&
   return std::max<int64_t>(streamed_words(engine, shape), 2);
 }
 
+// `counted`: the same engine, or without the lanes of one side, whose memories are then none.
+int64_t engine_blocks(const EngineParallelism& engine, const EngineParallelism& counted, const ConvolutionShape& shape,
+                      const EngineSurroundings& around) {
+  const EngineMemories memories = engine_memories(engine, shape, around.error_block_rows);
+  const EngineMemories of_gradients = around.gradient_samples == 1
+                                          ? memories
+                                          : engine_memories(engine, side_by_side(shape, around.gradient_samples), around.error_block_rows);
+  int64_t blocks = forward_resources(counted, memories).bram18 + gradient_resources(counted, of_gradients).bram18;
+  if (around.error_back) blocks += error_back_resources(counted, memories).bram18;
+  if (around.error_back && engine.stride != 1)
+    blocks +=
+        sorter_resources(counted.input_lanes, sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride)).bram18;
+  return blocks;
+}
+
+int64_t blocks_of(const AdapterMemory& memory) {
+  return bram18_of({kElementBits, int64_t{4} << memory.address, int64_t{1} << memory.banks});
+}
+
+int64_t input_adapter_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
+  if (engine.input_lanes == around.lanes) return 0;
+  return (around.error_back ? 2 : 1) * blocks_of(adapter_memory(around.lanes, engine.input_lanes, shape.width));
+}
+
+// Sums, those of the devices before too, and errors back.
+int64_t output_adapter_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
+  if (engine.output_lanes == around.lanes) return 0;
+  const int64_t width = shape.out_width();
+  return 2 * blocks_of(adapter_memory(around.lanes, engine.output_lanes, width)) +
+         blocks_of(adapter_memory(around.lanes, engine.output_lanes, width * around.error_block_rows));
+}
+
 }  // namespace
 
 MemoryShape parameter_memory(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back) {
@@ -35,29 +67,23 @@ MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionSha
 int64_t bram18_of(const MemoryShape& memory) { return memory.depth <= kLutramDepth ? 0 : bram18_blocks(memory); }
 
 int64_t engine_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
-  const EngineMemories memories = engine_memories(engine, shape, around.error_block_rows);
-  const EngineMemories of_gradients = around.gradient_samples == 1
-                                          ? memories
-                                          : engine_memories(engine, side_by_side(shape, around.gradient_samples), around.error_block_rows);
-  int64_t blocks = forward_resources(engine, memories).bram18 + gradient_resources(engine, of_gradients).bram18;
-  if (around.error_back) blocks += error_back_resources(engine, memories).bram18;
-  if (around.error_back && engine.stride != 1)
-    blocks += sorter_resources(engine.input_lanes, sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride)).bram18;
-  return blocks;
+  return engine_blocks(engine, engine, shape, around);
 }
 
 int64_t adapter_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
-  const auto blocks = [](const AdapterMemory& memory) {
-    return bram18_of({kElementBits, int64_t{4} << memory.address, int64_t{1} << memory.banks});
-  };
-  int64_t all = 0;
-  if (engine.input_lanes != around.lanes)
-    all += (around.error_back ? 2 : 1) * blocks(adapter_memory(around.lanes, engine.input_lanes, shape.width));
-  if (engine.output_lanes == around.lanes) return all;
-  // Sums there, those of the devices before too, and errors back.
-  const int64_t width = shape.out_width();
-  return all + 2 * blocks(adapter_memory(around.lanes, engine.output_lanes, width)) +
-         blocks(adapter_memory(around.lanes, engine.output_lanes, width * around.error_block_rows));
+  return input_adapter_blocks(engine, shape, around) + output_adapter_blocks(engine, shape, around);
+}
+
+int64_t blocks_of_input_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
+  EngineParallelism inputs = engine;
+  inputs.output_lanes = 0;
+  return engine_blocks(engine, inputs, shape, around) + input_adapter_blocks(engine, shape, around);
+}
+
+int64_t blocks_of_output_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
+  EngineParallelism outputs = engine;
+  outputs.input_lanes = 0;
+  return engine_blocks(engine, outputs, shape, around) + output_adapter_blocks(engine, shape, around);
 }
 
 int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits) {

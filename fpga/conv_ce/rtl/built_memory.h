@@ -35,6 +35,10 @@ struct EngineSurroundings {
 int64_t engine_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
 // Between streams of so many lanes and the engine's.
 int64_t adapter_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
+// Both together, of memories as wide as an engine's input lanes, and of those as wide as its output lanes: the two add up, so whoever asks
+// of many engines of a shape counts each number of lanes once.
+int64_t blocks_of_input_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
+int64_t blocks_of_output_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
 // What stands in for LPRAM and LGB where weights are streamed, in beats of so many bits.
 int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits);
 

@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -128,34 +129,46 @@ void EngineFront::find_until(int64_t cycles_per_sample) {
   int64_t fastest = choices_.empty() ? std::numeric_limits<int64_t>::max() : choices_.back().slowest;  // of all that are smaller
   if (fastest <= cycles_per_sample || !is_left()) return;
   const Walked walked(shape_);
-  while (fastest > cycles_per_sample && is_left()) {
-    const int16_t tiles = rectangles[next_].tiles();
-    int64_t load_words = 0;  // of all rectangles of a size
+  // By lanes, where all engines are looked for.
+  const bool is_all = cycles_per_sample < 0;
+  std::array<int64_t, kMostEngineLanes + 1> input_groups, output_groups;
+  for (int64_t lanes = 1; is_all && lanes <= kMostEngineLanes; ++lanes) {
+    fast_item(input_groups, lanes) = divided_up(shape_.inputs, lanes);
+    fast_item(output_groups, lanes) = divided_up(shape_.outputs, lanes);
+  }
+  const Rectangle* const last = rectangles.data() + rectangles.size();
+  const Rectangle* next = rectangles.data() + next_;
+  while (fastest > cycles_per_sample && next != last && next->tiles() <= most_tiles_) {
+    const int16_t tiles = next->tiles();
+    const int64_t load_words = divided_up(int64_t{tiles}, kernels_per_word(tiles, walked.columns));
+    // Most are no faster than a smaller one by the sweeps of FP or EB alone.
+    int64_t sweep = walked.rows * forward_sweep_cycles(load_words, walked.columns);
+    if (error_back_) sweep = std::max(sweep, walked.back.rows * forward_sweep_cycles(load_words, walked.back.columns));
+    int64_t most_sweeps = choices_.empty() ? fastest : (fastest - 1) / sweep * shape_.groups;
     Choice best;
     const auto rank = [](const Choice& choice) {
       return std::tuple(choice.slowest, std::max(choice.input_lanes, choice.output_lanes), choice.output_lanes);
     };
-    for (; next_ < rectangles.size() && rectangles[next_].tiles() == tiles; ++next_) {
-      const auto [inputs, outputs] = rectangles[next_];
-      if ((input_sides_ >> (inputs - 1) & output_sides_ >> (outputs - 1) & 1) == 0) continue;
-      if (load_words == 0) load_words = engine_of(shape_, inputs, outputs).load_words();
-      const int64_t input_groups = divided_up(shape_.inputs, inputs), output_groups = divided_up(shape_.outputs, outputs);
-      const int64_t input_sweeps = shape_.groups == 1 ? input_groups : input_groups / shape_.groups;
-      // Most are no faster than a smaller one by FP alone.
-      const int64_t least = walked.rows * forward_sweep_cycles(load_words, walked.columns) * output_groups * input_sweeps;
-      if (least >= fastest || (best.slowest > 0 && least > best.slowest)) continue;
-      const EngineSweeps sweeps{.input_groups = input_groups,
-                                .output_groups = output_groups,
-                                .input_sweeps = input_sweeps,
+    for (; next != last && next->tiles() == tiles; ++next) {
+      const int64_t groups_of_inputs = is_all ? fast_item(input_groups, next->inputs) : divided_up(shape_.inputs, next->inputs);
+      const int64_t groups_of_outputs = is_all ? fast_item(output_groups, next->outputs) : divided_up(shape_.outputs, next->outputs);
+      if (groups_of_inputs * groups_of_outputs > most_sweeps) continue;
+      if ((input_sides_ >> (next->inputs - 1) & output_sides_ >> (next->outputs - 1) & 1) == 0) continue;
+      const EngineSweeps sweeps{.input_groups = groups_of_inputs,
+                                .output_groups = groups_of_outputs,
+                                .input_sweeps = groups_of_inputs / shape_.groups,
                                 .load_words = load_words,
                                 .stride = shape_.stride_h};
-      const Choice choice{cycles_of(sweeps, shape_, walked).slowest(error_back_), inputs, outputs};
-      if (choice.slowest < fastest && (best.slowest == 0 || rank(choice) < rank(best))) best = choice;
+      const Choice choice{cycles_of(sweeps, shape_, walked).slowest(error_back_), next->inputs, next->outputs};
+      if (choice.slowest >= fastest || (best.slowest > 0 && rank(choice) >= rank(best))) continue;
+      best = choice;
+      most_sweeps = best.slowest / sweep * shape_.groups;
     }
     if (best.slowest == 0) continue;
     fastest = best.slowest;
     choices_.push_back(best);
   }
+  next_ = to_size(next - rectangles.data());
 }
 
 std::span<const EngineFront::Choice> EngineFront::choices() {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kKernelBits = 16, kGradientBits = 32;
 
+int64_t beats_of(int64_t elements, int64_t element_bits, int64_t beat_bits) { return divided_up(elements * element_bits, beat_bits); }
+
 }  // namespace
 
 ConvolutionShape side_by_side(const ConvolutionShape& shape, int64_t count) {
@@ -25,24 +27,29 @@ int64_t streamed_words(const EngineParallelism& engine, const ConvolutionShape& 
 }
 
 int64_t streamed_beats(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t element_bits, int64_t beat_bits) {
-  return divided_up(static_cast<int64_t>(parameter_elements(engine, shape)) * element_bits, beat_bits);
+  return beats_of(static_cast<int64_t>(parameter_elements(engine, shape)), element_bits, beat_bits);
 }
 
 int64_t forward_passes(const ConvolutionShape& shape) { return shape.out_height(); }
 int64_t error_back_passes(const ConvolutionShape& shape) { return error_back_steps(shape).rows; }
 
 StreamCycles weight_stream_cycles(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape) {
-  const int64_t kernels = streamed_beats(engine, shape, kKernelBits, streams.beat_bits);
-  const int64_t gradients = streamed_beats(engine, shape, kGradientBits, streams.beat_bits);
+  const auto elements = static_cast<int64_t>(parameter_elements(engine, shape));
+  const int64_t kernels = beats_of(elements, kKernelBits, streams.beat_bits);
+  const int64_t gradients = beats_of(elements, kGradientBits, streams.beat_bits);
   return {.forward = divided_up(kernels * forward_passes(shape), streams.samples),
           .error_back = divided_up(kernels * error_back_passes(shape), streams.samples),
           .gradient = divided_up((gradients + divided_up(gradients, kBurstBeats)) * forward_passes(shape), streams.gradient_samples)};
 }
 
 double bytes_per_sample(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back) {
+  return bytes_per_sample(streams, static_cast<int64_t>(parameter_elements(engine, shape)), shape, error_back);
+}
+
+double bytes_per_sample(const WeightStreams& streams, int64_t elements, const ConvolutionShape& shape, bool error_back) {
   const auto beat_bytes = static_cast<double>(streams.beat_bits) / 8;
-  const auto kernels = static_cast<double>(streamed_beats(engine, shape, kKernelBits, streams.beat_bits)) * beat_bytes;
-  const auto gradients = static_cast<double>(streamed_beats(engine, shape, kGradientBits, streams.beat_bits)) * beat_bytes;
+  const auto kernels = static_cast<double>(beats_of(elements, kKernelBits, streams.beat_bits)) * beat_bytes;
+  const auto gradients = static_cast<double>(beats_of(elements, kGradientBits, streams.beat_bits)) * beat_bytes;
   const auto passes = static_cast<double>(forward_passes(shape) + (error_back ? error_back_passes(shape) : 0));
   return kernels * passes / static_cast<double>(streams.samples) +
          2 * gradients * static_cast<double>(forward_passes(shape)) / static_cast<double>(streams.gradient_samples);

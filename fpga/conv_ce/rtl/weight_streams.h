@@ -54,6 +54,8 @@ StreamCycles weight_stream_cycles(const WeightStreams& streams, const EnginePara
 
 // That a sample moves between the board and its memory, whole beats.
 double bytes_per_sample(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back);
+// Of an engine whose parameter memory has so many elements (parameter_elements): never fewer of more.
+double bytes_per_sample(const WeightStreams& streams, int64_t elements, const ConvolutionShape& shape, bool error_back);
 
 // The words of parameter_words() in the order in which EB reads them.
 std::vector<int16_t> parameter_words_of_error_back(const EngineParallelism& engine, const ConvolutionShape& shape,

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <random>
 
 #include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
 #include "core/plan/cuts.h"
 #include "core/plan/off_chip.h"
+#include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "tests/fpga/cost/amounts.h"
 #include "tests/fpga/cost/boards.h"
@@ -198,6 +202,40 @@ TEST(GeneratedEngines, ReserveMemoryMonotonously) {
               << to.channel << ") period " << question.period_seconds << " lifetime " << question.lifetime << " " << question.off_chip;
           ASSERT_LE(part.seconds, all.seconds) << node.layer.name;
           EXPECT_EQ(all.parameters, 0);
+        }
+      }
+    }
+  }
+}
+
+// Of every part of a shard the engine that moves the fewest.
+TEST(GeneratedEngines, ReserveTheFewestBytesThatAPartNeeds) {
+  const WeightsAt weights{.off_chip = true, .gradient_samples = 4};
+  const WeightStreams streams{.gradient_samples = weights.gradient_samples};
+  for (const char* model : {"lenet5", "flat map", "fashion-cnn"}) {
+    const Graph graph(model_of(model));
+    for (const LayerGroup& group : graph.groups()) {
+      const Node& node = graph.node(group.head);
+      if (!node.divides) continue;
+      const LayerExtent extent = extent_of(graph, node.group);
+      // Of many channels only some numbers are looked at, and the first layer is divided by outputs.
+      if (extent.inputs > 96 || node.inputs.front() == kNetworkInput) continue;
+      const GeneratedEngines engines(graph, kClock);
+      for (const double period : {1e-3, 2e-5, 1e-4}) {
+        double most = 0;
+        int64_t held = 0;
+        for (int64_t inputs = 1; inputs <= extent.inputs; ++inputs) {
+          const BlockList blocks = blocks_between(extent, Split::kInputChannels, {0, 0}, {inputs, 0});
+          const auto engine = engines.engine_for(node, blocks, period, kClock);
+          if (!engine->passes || !engine->keeps_up || engine->held.inputs == held) continue;
+          held = engine->held.inputs;
+          double fewest = std::numeric_limits<double>::infinity();
+          EngineFront front(engine->held, engine->error_back);
+          for (const EngineFront::Choice& choice : front.choices())
+            if (choice.slowest <= engine->cycles_given)
+              fewest = std::min(fewest, bytes_per_sample(streams, front.engine(choice), engine->held, engine->error_back));
+          most = std::max(most, fewest);
+          EXPECT_EQ(engines.reserved_bytes(*engine, weights, true), most) << model << " " << node.layer.name << " " << inputs;
         }
       }
     }

@@ -14,6 +14,7 @@
 #include "core/base/files.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
 #include "tests/fpga/conv_ce/generator/layer_models.h"
@@ -53,6 +54,32 @@ TEST(EngineSizing, TheSmallestThatKeepsUpIsTaken) {
     const EngineParallelism fastest = fastest_engine(shape, found->tiles() * found->taps());
     EXPECT_LE(sample_cycles(fastest, shape), sample_cycles(*found, shape)) << i;
     EXPECT_LE(fastest.tiles(), found->tiles()) << i;
+  }
+}
+
+// Whoever sizes many engines counts each number of lanes once.
+TEST(BuiltMemory, BlocksOfInputAndOfOutputLanesAddUp) {
+  std::mt19937_64 random(9);
+  const auto drawn = [&random](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for (int i = 0; i < 500; ++i) {
+    ConvolutionShape shape{.inputs = drawn(1, 512), .outputs = drawn(1, 512), .height = drawn(3, 60), .width = drawn(3, 60)};
+    shape.kernel_h = shape.kernel_w = drawn(1, 3);
+    shape.stride_h = shape.stride_w = drawn(1, 2);
+    const EngineSurroundings around{.error_back = drawn(0, 1) == 1,
+                                    .lanes = int64_t{1} << drawn(0, 4),
+                                    .error_block_rows = drawn(1, 3),
+                                    .gradient_samples = int64_t{1} << drawn(0, 5)};
+    const EngineParallelism engine = engine_of(shape, drawn(1, 64), drawn(1, 64));
+    const int64_t inputs = blocks_of_input_lanes(engine, shape, around), outputs = blocks_of_output_lanes(engine, shape, around);
+    EXPECT_EQ(inputs + outputs, engine_blocks(engine, shape, around) + adapter_blocks(engine, shape, around)) << i;
+    ConvolutionShape other = shape;
+    other.outputs = drawn(1, 512);
+    EXPECT_EQ(blocks_of_input_lanes(engine_of(other, engine.input_lanes, drawn(1, 64)), other, around), inputs) << i;
+    other = shape;
+    other.inputs = drawn(1, 512);
+    EXPECT_EQ(blocks_of_output_lanes(engine_of(other, drawn(1, 64), engine.output_lanes), other, around), outputs) << i;
   }
 }
 
