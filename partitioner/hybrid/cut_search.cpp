@@ -144,7 +144,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
 }
 
 // The ends of feasible prefixes, per device; shorter than the ring when a device cannot be reached.
-std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Storage& storage) const {
+std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Storage& storage, Reached* reached) const {
   Memory memory = new_memory();
   std::vector<int64_t> nearest(to_size(devices()));
   int64_t begin = segments_->chain().end();
@@ -158,7 +158,9 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
     if (end <= boundary && boundary < segments_->chain().end())
       begin = std::min(begin, segments_->reach_back(device, boundary + 1, periods.compute, storage, &memory.found));
   }
+  if (reached != nullptr) reached->begin = begin;
   if (begin > 0) return {};
+  if (reached != nullptr) reached->spare_devices = std::ranges::count(nearest, 0);
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
@@ -171,6 +173,12 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
 
 bool CutSearch::feasible(const Periods& periods, const Storage& storage) const {
   return static_cast<int64_t>(prefixes(periods, storage).size()) == devices();
+}
+
+CutSearch::Reached CutSearch::reached(const Periods& periods, const Storage& storage) const {
+  Reached reached;
+  reached.feasible = static_cast<int64_t>(prefixes(periods, storage, &reached).size()) == devices();
+  return reached;
 }
 
 std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage) const {

@@ -49,6 +49,12 @@ class CutSearch {
   // D-1 ascending positions, preferring light links; nothing when no cuts keep the periods.
   std::optional<std::vector<int64_t>> cuts_at(const Periods& periods, const Storage& storage = {}) const;
   bool feasible(const Periods& periods, const Storage& storage = {}) const;
+  // Likewise, and where the last devices could begin that keep the period, or how many of the first have nothing left to do.
+  struct Reached {
+    bool feasible = false;
+    int64_t begin = 0, spare_devices = 0;
+  };
+  Reached reached(const Periods& periods, const Storage& storage = {}) const;
   // Where each device may end, behind devices that all keep the periods; fewer entries than devices when there are no cuts.
   std::vector<PositionSet> ends_at(const Periods& periods, const Storage& storage = {}) const { return prefixes(periods, storage); }
 
@@ -65,7 +71,7 @@ class CutSearch {
   Memory new_memory() const { return {std::vector<std::optional<PositionSet>>(kinds_.size()), {}, SegmentLoads::Found(*segments_)}; }
   // From the first device on, each as far as it goes and shown to fit: for loads of which a larger stretch may demand less. May miss cuts.
   std::optional<std::vector<int64_t>> cuts_from_first(const Periods& periods, const Storage& storage) const;
-  std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage) const;
+  std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage, Reached* reached = nullptr) const;
   PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
                    Memory& memory) const;
   void append_allowed(int64_t link, double seconds, int64_t first, int64_t last, Memory& memory, PositionSet& set) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -18,6 +19,11 @@ constexpr double kShortestPeriod = 1e-15;   // a femtosecond: what is shorter is
 constexpr double kPeriodTolerance = 1e-12;  // relative
 constexpr double kQuickTolerance = 1e-5;
 constexpr double kShareTolerance = 1e-9;
+constexpr double kFirstPeriod = 1e-3;
+// Looks for periods around the least one, until it is known so closely, each so far beside the one before and then twice as far. The part
+// of the work that is done grows with such a power of the period; where it grows less, memory is short.
+constexpr int kMostLooks = 8;
+constexpr double kNear = 0.02, kBeside = 0.01, kMostLonger = 4, kUsualGrowth = 1.3, kLeastGrowth = 0.6, kAlmostAll = 0.95;
 constexpr double kLongToWeigh = 0.1;  // up to here, in seconds, a shorter period is mostly enough and takes less time to try
 
 Chain chain_of(const PlanTask& task) { return Chain(*task.graph); }
@@ -131,9 +137,52 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
                     add_stored(device, from, to, period, true, problem);
                   }) {}
 
+// Around the least period, found from how far devices get within others: far from it a look takes long. As wide as can be where devices do
+// not answer monotonously.
+RingSolver::Bracket RingSolver::likely_bracket(const Storage& storage) const {
+  Bracket bracket{0, std::numeric_limits<double>::infinity()};
+  for (int64_t d = 0; d < segments_.devices(); ++d)
+    if (!segments_.is_monotone(d)) return bracket;
+  const auto work_behind = [&](int64_t position) {
+    double work = 0;
+    for (int64_t g = chain_.group_at(position); g < chain_.groups(); ++g) {
+      const auto units = static_cast<double>(chain_.end_of(g) - chain_.begin_of(g));
+      const auto left = static_cast<double>(chain_.end_of(g) - std::max(position, chain_.begin_of(g)));
+      work += static_cast<double>(chain_.head_of(g).work.forward_macs) * left / units;
+    }
+    return work;
+  };
+  const double all_work = work_behind(0);
+  double period = kFirstPeriod, before = 0, part_before = 0, beside = kBeside;
+  for (int look = 0; look < kMostLooks && bracket.feasible > bracket.infeasible * (1 + kNear); ++look, beside *= 2) {
+    const CutSearch::Reached reached = search_.reached({period, period}, storage);
+    (reached.feasible ? bracket.feasible : bracket.infeasible) = period;
+    if (bracket.infeasible == 0) break;  // from far above the search comes down as fast
+    if (std::isfinite(bracket.feasible)) {
+      period = std::max(bracket.feasible / (1 + beside), std::sqrt(bracket.feasible * bracket.infeasible));
+      continue;
+    }
+    const double part = all_work > 0 ? work_behind(reached.begin) / all_work : 0;
+    const double growth = part > 0 && part_before > 0 ? std::log(part / part_before) / std::log(period / before) : kUsualGrowth;
+    if (growth < kLeastGrowth && part < kAlmostAll) break;  // no period may be long enough
+    const double longer = part > 0 ? std::pow(part, -1 / std::clamp(growth, kLeastGrowth, kUsualGrowth)) : kMostLonger;
+    before = period;
+    part_before = part;
+    if (part < kAlmostAll) beside = kBeside;
+    period *= std::min(std::max(longer, 1 + beside), kMostLonger);
+  }
+  return bracket;
+}
+
 std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage, double tolerance) const {
-  const auto feasible = [&](double period) { return search_.feasible({period, period}, storage); };
-  double high = 1e-3;
+  Bracket known = likely_bracket(storage);
+  const auto feasible = [&](double period) {
+    if (period <= known.infeasible || period >= known.feasible) return period >= known.feasible;
+    const bool works = search_.feasible({period, period}, storage);
+    (works ? known.feasible : known.infeasible) = period;
+    return works;
+  };
+  double high = kFirstPeriod;
   double low = 0;
   if (feasible(high)) {
     low = high / 4;

@@ -90,6 +90,7 @@ class RingSolver {
     double infeasible = 0;
     double feasible = 0;
   };
+  Bracket likely_bracket(const Storage& storage) const;
   std::optional<Bracket> least_period(const Storage& storage, double tolerance) const;
   double least_compute_period(double link_period, const Storage& storage) const;
   void add_stored(int64_t device, int64_t from, int64_t to, double period, bool least_room, HomeProblem& problem) const;

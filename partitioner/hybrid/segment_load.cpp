@@ -210,7 +210,9 @@ std::vector<ShardLoad::Other> SegmentLoads::larger_engines(int64_t device, const
   for (const bool streams : {false, true}) {
     if (streams && !shard.may_stream) break;
     place_weights(device, shard.group, {{shard.group, streams}}, false, asked);
-    for (const LargerEngine& larger : model(device).larger_engines(asked))
+    const std::vector<LargerEngine> engines = model(device).larger_engines(asked);
+    found.reserve(found.size() + engines.size());
+    for (const LargerEngine& larger : engines)
       found.push_back({{shard.group, streams, larger.most_tiles}, no_less_than(device, shard.beside, larger.demand)});
   }
   return found;

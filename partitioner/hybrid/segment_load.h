@@ -156,6 +156,9 @@ class SegmentLoads {
   // Whether the device may have such engines.
   bool enlarges(int64_t device) const { return fast_item(enlarges_, device); }
   bool builds(int64_t device) const { return task_->options.accounting == Accounting::kFull && model(device).dedicated_engines(); }
+  // Whether a device goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not
+  // looked at.
+  bool is_monotone(int64_t device) const { return !parts_may_take_more() && (enlarges(device) || !builds(device)); }
   // Whether the device streams this group's weights if it has no room for them beside the engine.
   bool chooses(int64_t device, int64_t group) const { return fast_item(chooses_, device) && fast_item(off_chip_, group); }
   // Of a stretch that fits: as few words from outside as can be, or as much room as can be for weights of other devices. No engine is
@@ -202,8 +205,6 @@ class SegmentLoads {
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   // Where the longest stretch ends that fits, from a position on to the chain's end or back to its beginning.
   int64_t furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const;
-  // Whether it goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not looked at.
-  bool is_monotone(int64_t device) const { return !parts_may_take_more() && (enlarges(device) || !builds(device)); }
   // Units [from, to) of one group, which become `part`: what is known of whole layers is not asked again.
   ShardLoad& load_of(ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
   // Whether the stretch takes them.

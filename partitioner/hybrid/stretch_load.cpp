@@ -34,6 +34,11 @@ class StretchLoad::Search {
     before_ = sum_;
     set_costs(with_larger);
     for (const ShardLoad* shard : shards_) most_fewer_ += fewer_seconds_of(*shard, with_larger);
+    size_t most_others = 0;
+    for (const ShardLoad* shard : shards_) most_others += shard->ways->streamed->size() + (with_larger ? shard->ways->larger->size() : 0);
+    others_.reserve(most_others);
+    more_.reserve(most_others);
+    layers_.reserve(shards_.size());
     for (size_t s = 0; s < shards_.size(); ++s) add_layer(s, with_larger);
     if (lacks_room()) return;
     std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.cost > b.saved * a.cost; });
@@ -69,15 +74,23 @@ class StretchLoad::Search {
   struct Layer {
     size_t shard = 0;
     double saved = 0, cost = 0;  // where it frees the most for what it costs
-    std::vector<const Other*> others;
+    size_t first_other = 0;
+    std::span<const Other* const> others;  // of others_
+  };
+  // Of another way, than with the smallest engine beside the weights.
+  struct More {
+    double seconds = 0, engines = 0;
   };
   // What room costs: seconds of the board's own memory, multipliers, or both, each as a part of what there is.
   struct Cost {
     double per_second = 0, per_engine = 0, budget = 0;
     size_t engines = 0;  // the resource
     double of(const ShardDemand& more, const ShardDemand& less) const {
-      double cost = per_second * (more.seconds - less.seconds);
-      if (per_engine > 0) cost += per_engine * (more.amounts[engines] - less.amounts[engines]);
+      return of({more.seconds - less.seconds, more.amounts[engines] - less.amounts[engines]});
+    }
+    double of(const More& more) const {
+      double cost = per_second * more.seconds;
+      if (per_engine > 0) cost += per_engine * more.engines;
       return std::max(cost, 0.0);
     }
   };
@@ -198,7 +211,9 @@ class StretchLoad::Search {
   void add_layer(size_t s, bool with_larger) {
     const ShardLoad& shard = *shards_[s];
     Layer layer{.shard = s, .others = {}};
+    const size_t first = others_.size();
     const Cost& cost = costs_.back();
+    const size_t engines = cost.engines;
     const auto add = [&](const Other& other) {
       if (wish_ == Wish::kAny && overruns_alone(shard.beside, other.demand)) return;
       const double saved = shard.beside.amounts[memory_] - other.demand.amounts[memory_];
@@ -208,12 +223,15 @@ class StretchLoad::Search {
         layer.saved = saved;
         layer.cost = costs;
       }
-      layer.others.push_back(&other);
+      others_.push_back(&other);
+      more_.push_back({other.demand.seconds - shard.beside.seconds, other.demand.amounts[engines] - shard.beside.amounts[engines]});
     };
     for (const Other& other : *shard.ways->streamed) add(other);
     if (with_larger)
       for (const Other& other : *shard.ways->larger) add(other);
-    if (!layer.others.empty()) layers_.push_back(std::move(layer));
+    layer.first_other = first;
+    layer.others = std::span<const Other* const>(others_).subspan(first);
+    if (!layer.others.empty()) layers_.push_back(layer);
   }
 
   double room_of(size_t resource) const { return resource == memory_ ? room_ : capacities_[resource].amount; }
@@ -234,11 +252,13 @@ class StretchLoad::Search {
   }
 
   void add_counts(size_t resource) {
+    counts_.reserve(counts_.size() + kMostCosts);
     for (const Cost& cost : costs_) counts_.push_back(count_of(resource, cost));
   }
 
   Count count_of(size_t resource, const Cost& cost) const {
     Count count{resource, room_of(resource), &cost, {}};
+    count.parts.reserve(others_.size());
     for (size_t l = 0; l < layers_.size(); ++l) add_parts(l, count);
     std::ranges::stable_sort(count.parts, [](const Count::Part& a, const Count::Part& b) { return a.saved * b.cost > b.saved * a.cost; });
     return count;
@@ -246,20 +266,21 @@ class StretchLoad::Search {
 
   // Of one layer: from way to way, each freeing more, at a cost that never falls.
   void add_parts(size_t l, Count& count) const {
-    const ShardLoad& shard = *shards_[layers_[l].shard];
+    const Layer& layer = layers_[l];
+    const double beside = shards_[layer.shard]->beside.amounts[count.resource];
     double saved = 0, cost = 0;
     while (true) {
       double most = 0, for_it = 0;
       const Other* best = nullptr;
-      for (const Other* other : layers_[l].others) {
-        const double more = shard.beside.amounts[count.resource] - other->demand.amounts[count.resource] - saved;
-        const double costs = std::max(count.cost->of(other->demand, shard.beside) - cost, 0.0);
+      for (size_t i = 0; i < layer.others.size(); ++i) {
+        const double more = beside - layer.others[i]->demand.amounts[count.resource] - saved;
         if (more <= 0) continue;
+        const double costs = std::max(count.cost->of(more_[layer.first_other + i]) - cost, 0.0);
         const double better = more * for_it - most * costs;
         if (most == 0 || better > 0 || (better == 0 && more > most)) {
           most = more;
           for_it = costs;
-          best = other;
+          best = layer.others[i];
         }
       }
       if (most == 0) return;
@@ -374,8 +395,10 @@ class StretchLoad::Search {
   std::span<const NamedAmount> capacities_;
   double room_ = 0;
   static constexpr size_t kMostCosts = 4;
-  std::vector<Cost> costs_;    // seconds first; they stay where they are
-  std::vector<Layer> layers_;  // those first that free most for what it costs
+  std::vector<Cost> costs_;           // seconds first; they stay where they are
+  std::vector<const Other*> others_;  // of all layers, one after the other; they stay where they are
+  std::vector<More> more_;            // likewise, of the engines that the last of the costs counts
+  std::vector<Layer> layers_;         // those first that free most for what it costs
   std::vector<Count> counts_;
   std::vector<double> fewer_;  // seconds, of the layers from one on at most
   double most_fewer_ = 0;      // of all shards, at most
@@ -414,6 +437,7 @@ std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, ShardLoad* more) {
 
 std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, bool larger, ShardLoad* more) {
   std::vector<const ShardLoad*> all;
+  all.reserve(shards_.size() + 1);
   for (ShardLoad& shard : shards_) {
     ask(shard, larger);
     all.push_back(&shard);
