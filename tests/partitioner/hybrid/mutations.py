@@ -48,6 +48,9 @@ MUTATIONS = [
     ("choices of elements of several sizes are not gone through", "joint_bisection.cpp",
      "  if (!keeps()) {\n", "  if (!keeps() && periods.compute < 0) {\n"),
     ("of several sizes one choice alone", "exhaustive_search.cpp", "after < walk.sizes.size() ? 0 : most", "most"),
+    ("layers hold the rows of their lags alone", "lifetimes.cpp", "  if (!rules.least_rows) return lifetimes;", "  return lifetimes;"),
+    ("rows that a stride steps over wait for nobody", "lifetimes.cpp", "released = released_rows(rows, group.head, rows.errors_descend());",
+     "released = used;"),
     ("homes cost no traffic", "joint_search.cpp", "const double moved = static_cast<double>(elements) * bits_per_element;",
      "const double moved = 0 * static_cast<double>(elements) * bits_per_element;"),
 ]
