@@ -6,7 +6,8 @@ namespace millrace::simulation {
 namespace {
 
 // What is held now: rows in work as far as they are filled and not yet emptied.
-void note_held_rows(ActRam& ram, int64_t now) {
+void note_held_rows(const Network& network, ActRam& ram, int64_t now) {
+  if (!network.finds_peaks) return;
   const auto part = [&](int64_t start, int64_t end) {
     return end > start ? std::clamp(static_cast<double>(now - start) / static_cast<double>(end - start), 0.0, 1.0) : 1.0;
   };
@@ -34,7 +35,7 @@ bool has_room(const Network& network, const Station& s, int64_t& end) {
 bool begin_rows(Network& network, const Station& s, int64_t now, int64_t end) {
   if (s.act_ram < 0) return false;
   ActRam& ram = network.act_ram_of(s);
-  note_held_rows(ram, now);
+  note_held_rows(network, ram, now);
   if (s.kind == StationKind::kForward) {
     const int64_t used = network.act_rows_needed(s);
     ram.filling = std::max<int64_t>(0, used - ram.used);
@@ -54,7 +55,7 @@ bool begin_rows(Network& network, const Station& s, int64_t now, int64_t end) {
 bool end_rows(Network& network, const Station& s, int64_t now) {
   if (s.act_ram < 0) return false;
   ActRam& ram = network.act_ram_of(s);
-  note_held_rows(ram, now);
+  note_held_rows(network, ram, now);
   const bool gradient = s.kind == StationKind::kParameterGradient;
   if (!gradient) ram.filling = 0;
   // Where there is no PG, FP itself lets go.

@@ -25,12 +25,13 @@ int64_t Engine::run_process(int32_t process, int64_t end, const Horizon& horizon
     if (at_left && next >= horizon.left_credits && !provided(true)) break;
     if (at_right && next >= horizon.right_credits && !provided(false)) break;
     now_ = next;
-    const int32_t id = timeline_.next_id(process);
+    const int32_t id = timeline_.next_id(process, next);
     if (id < stations)
       attend(id);
     else
       arrive(id - stations);
     drain();
+    if (attending_ >= 0) set(attending_, kNeverTime);
     ++steps;
   }
   latest_ = std::max(latest_, now_);
@@ -47,11 +48,12 @@ void Engine::drain() {
       try_station(index);
     }
     pending_.clear();
-  } while (grant_core());
+  } while (!network_.ranks.empty() && grant_core());
 }
 
+// It has no time from here on, which the clock is told once: most have the next at once.
 void Engine::attend(int32_t id) {
-  timeline_.set(id, kNeverTime);
+  attending_ = id;
   if (station(id).running) end_unit(id);
   visit(id);
 }
@@ -80,7 +82,7 @@ void Engine::put(int32_t index, int64_t count, int64_t end) {
 
 // Rows that nobody needs yet lie in the FIFO.
 void Engine::note_waiting(UnitQueue& s) {
-  if (s.flow < 0) return;
+  if (s.flow < 0 || !network_.finds_peaks) return;
   int64_t needed = kNoLimit;
   for (int32_t r = 0; r < s.readers; ++r) needed = std::min(needed, input(network_.reader_of(s, r).input).need);
   s.peak_waiting = std::max(s.peak_waiting, s.started - needed);
@@ -121,7 +123,7 @@ void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
   for (const int32_t waiting : {state.sender, state.taker}) {
     if (waiting < 0) continue;
     const Station& sender = station(waiting);
-    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, time);
+    if (sender.blocked && sender.for_room && (waiting == attending_ || timeline_.time_of(waiting) > time)) set(waiting, time);
   }
 }
 
@@ -165,7 +167,7 @@ bool Engine::inputs_ready(int32_t index, Station& s, const int32_t* inputs, int3
     if (source.started > read.need || source.latest_end <= now_) continue;
     if (read.whole) {
       block(s, read.cause, read.stream, false);
-      timeline_.set(index, source.latest_end);
+      set(index, source.latest_end);
       return false;
     }
     end = std::max(end, source.latest_end);
@@ -193,7 +195,7 @@ bool Engine::credit_ready(int32_t index, Station& s) {
   take_credits(state);
   if (state.sent < state.credit) return true;
   block(s, Cause::kOutput, -1, true);
-  if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
+  if (!state.credits.empty()) set(index, state.credits.front().time);
   return false;
 }
 
@@ -211,7 +213,7 @@ void Engine::offer_act_ram(const ActRam& ram) {
 void Engine::try_station(int32_t index) {
   Station& s = station(index);
   if (s.turns >= 0) return try_turns(index, s);
-  if (s.free_at > now_) return timeline_.set(index, s.free_at);
+  if (s.free_at > now_) return set(index, s.free_at);
   while (s.cycle < s.cycles && !s.running) {
     int64_t end = now_;
     if (!inputs_ready(index, s, nullptr, s.inputs, end) || !room_in_act_ram(s, end) || !output_ready(index, s)) return;
@@ -251,7 +253,7 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
     }
     s.running = true;
     s.finished_unit = s.unit;
-    timeline_.set(index, end);
+    set(index, end);
   }
   if (begin_rows(network_, s, now_, end)) offer_act_ram(network_.act_ram_of(s));
   if (s.flow >= 0) send(flow(s.flow), end);

@@ -91,6 +91,11 @@ class Engine {
     item(visiting_, index) = 1;
     pending_.push_back(index);
   }
+  // Of a station.
+  void set(int32_t index, int64_t time) {
+    if (index == attending_) attending_ = -1;
+    timeline_.set(index, time);
+  }
   struct Due {
     int32_t process = 0;
     int32_t first = 0;  // what it will attend to first, once it is fetched that far
@@ -147,9 +152,10 @@ class Engine {
   int64_t lookahead_ = kNeverTime;  // how long processes may go on by themselves
   bool fetches_ = false;            // what processes need, some turns ahead
   std::vector<Due> due_;
-  int64_t now_ = 0;    // for the process that goes on
-  int64_t since_ = 0;  // no process is behind this time
-  int64_t until_ = 0;  // nor beyond this
+  int32_t attending_ = -1;  // station whose time has come, and that has no other
+  int64_t now_ = 0;         // for the process that goes on
+  int64_t since_ = 0;       // no process is behind this time
+  int64_t until_ = 0;       // nor beyond this
   int64_t latest_ = 0;
   int64_t events_ = 0;
   std::vector<int32_t> pending_;

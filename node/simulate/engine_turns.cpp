@@ -46,7 +46,7 @@ bool Engine::room_for_messages(int32_t index, Station& s, const std::vector<int3
     const int64_t message = micro_batch * state.per_sample + (state.per_sample > 1 ? chunk : 0);
     if (message < state.credit) continue;
     block(s, Cause::kOutput, -1, true);
-    if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
+    if (!state.credits.empty()) set(index, state.credits.front().time);
     return false;
   }
   return true;
@@ -98,7 +98,7 @@ void Engine::try_turns(int32_t index, Station& s) {
     }
     s.running = true;
     ++s.cycle;
-    timeline_.set(index, now_ + duration);
+    set(index, now_ + duration);
     if (forward || error) advance_action(turns, inputs);
   }
 }
@@ -138,7 +138,7 @@ void Engine::start_phase(int32_t index, Station& s, Turns& turns, const TurnWay&
   s.busy += duration;
   s.running = true;
   if (last) ++s.cycle;
-  timeline_.set(index, now_ + duration);
+  set(index, now_ + duration);
 }
 
 void Engine::end_action(int32_t index, Station& s) {

@@ -8,6 +8,8 @@
 namespace millrace::simulation {
 namespace {
 
+constexpr size_t kBytesOfOneProcess = size_t{1} << 20;
+
 // Where something about a flow happens here: at its receiver, else at its sender.
 int64_t device_of(const FlowState& state, const Plan& plan) {
   const Flow& flow = item(plan.flows, state.plan_flow);
@@ -25,6 +27,11 @@ std::vector<int32_t> processes_of_devices(const Network& network, const Plan& pl
     processes[d] = processes[d - 1] + (link.latency_picoseconds > 0 ? 1 : 0);
   }
   return processes;
+}
+
+std::vector<int32_t> processes_for_pace(const Network& network, const Plan& plan) {
+  if (network.bytes() > kBytesOfOneProcess) return processes_of_devices(network, plan);
+  return std::vector<int32_t>(to_size(network.end_device - network.first_device), 0);
 }
 
 std::vector<int32_t> processes_of_ids(const Network& network, const Plan& plan, const std::vector<int32_t>& process_of_device) {

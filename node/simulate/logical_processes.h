@@ -14,6 +14,8 @@
 namespace millrace::simulation {
 
 std::vector<int32_t> processes_of_devices(const Network& network, const Plan& plan);
+// Of a whole ring: one process where all of it stays in the cache anyway, and turns of many would be for nothing.
+std::vector<int32_t> processes_for_pace(const Network& network, const Plan& plan);
 std::vector<int32_t> processes_of_ids(const Network& network, const Plan& plan, const std::vector<int32_t>& process_of_device);
 // The shortest way from one process to another, or to another block; kNeverTime: there is none.
 int64_t lookahead_of(const Network& network, const Plan& plan, const std::vector<int32_t>& process_of_device);

@@ -98,6 +98,7 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
   const auto seconds_of = [&](const Plan& asked, int64_t count) {
     SimulationOptions options;
     options.samples = count;
+    options.pace_alone = true;
     options.act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0;
     options.scenario.replicas = replicas;
     const SimulationResult result = simulate(asked, graph, options);

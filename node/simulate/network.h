@@ -280,6 +280,7 @@ struct Network {
   int64_t first_device = 0, end_device = 0;
   int64_t samples = 0;
   bool oldest_first = false;              // of the devices of a rank: core/plan/turn.h
+  bool finds_peaks = true;                // of what Act-RAMs and FIFOs hold
   bool messages_per_micro_batch = false;  // a message is a micro-batch of a tensor, not a row of a sample
   std::vector<Station> stations;
   std::vector<Input> inputs;

@@ -11,6 +11,7 @@
 #include "node/simulate/compile.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/engine.h"
+#include "node/simulate/logical_processes.h"
 #include "node/simulate/rank_watch.h"
 
 namespace millrace {
@@ -96,7 +97,8 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   check_options(given, graph, options);
   const Plan plan = plan_as_run(given, options);
   Network network = compile(plan, graph, options, 0, plan.devices());
-  Engine engine(network, plan, options);
+  network.finds_peaks = !options.pace_alone;
+  Engine engine(network, plan, options, options.pace_alone ? processes_for_pace(network, plan) : processes_of_devices(network, plan));
   RankWatch watch(network.first_device);
   engine.begin();
   engine.run_until(kNeverTime);

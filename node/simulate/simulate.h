@@ -58,6 +58,7 @@ struct SimulationOptions {
   int64_t fifo_rows = 0;
   bool paced = true;  // false: the input comes as fast as it is taken
   bool trace = false;
+  bool pace_alone = false;  // memories' and FIFOs' peaks are left out, and the run is the sooner over
   // By device: every device takes turns, at these durations instead of the plan's. Empty: the plan's.
   std::vector<MeasuredActions> measured = {};
   // As a trainer on one machine: so many cores serve its ranks, and of a rank's devices one acts at a time. 0: as many cores as

@@ -50,9 +50,11 @@ class Timeline {
   [[gnu::always_inline]] void fetch(int32_t process) const { fast_item(processes_, process).times.fetch(); }
   void begin_process(int32_t process) { running_ = process; }
   int64_t next_time(int32_t process) const { return fast_item(processes_, process).times.first_time(); }
-  int32_t next_id(int32_t process) const {
+  int32_t next_id(int32_t process) const { return next_id(process, next_time(process)); }
+  // For whoever knows its next time.
+  int32_t next_id(int32_t process, int64_t time) const {
     const LogicalProcess& of = fast_item(processes_, process);
-    return ids_[of.first_id + of.times.first()];
+    return ids_[of.first_id + of.times.first_at(time)];
   }
   void end_process() {
     const int32_t process = running_;

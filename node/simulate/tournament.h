@@ -63,8 +63,9 @@ class Tournament {
     }
   }
 
-  size_t first() const {
-    const int64_t time = first_time();
+  size_t first() const { return first_at(first_time()); }
+  // For whoever knows the first time.
+  size_t first_at(int64_t time) const {
     const Rounds rounds = rounds_of();
     size_t player = 0;
     for (size_t r = rounds.count; r-- > 0;) {
@@ -90,7 +91,7 @@ class Tournament {
   };
 
   static size_t groups_of(size_t players) { return std::max<size_t>(1, (players + kPlayers - 1) / kPlayers); }
-  static int64_t first_of(const Group& group) {
+  [[gnu::always_inline]] static int64_t first_of(const Group& group) {
     const auto& t = group.times;
     return std::min(std::min(std::min(t[0], t[1]), std::min(t[2], t[3])), std::min(std::min(t[4], t[5]), std::min(t[6], t[7])));
   }

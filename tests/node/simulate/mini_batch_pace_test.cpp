@@ -102,6 +102,24 @@ TEST(MiniBatchPace, ARingTooLongToBeRunCountsItsLongestUpdate) {
   EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, before.seconds + 300e-6, 1e-12);
 }
 
+// What is left out of such a run, and devices that go on together in it, change no time.
+TEST(MiniBatchPace, APaceAloneIsThatOfTheWholeRun) {
+  const Graph graph(row_convolutions(4, 8, 3));
+  for (const Alignment alignment : {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble})
+    for (const int64_t jitter : {0, 3'000}) {
+      Plan plan = one_layer_per_device(graph, {10, 10, 0.5, 0.5}, 16, alignment);
+      set_times(plan, graph, kMicrosecond, 0);
+      SimulationOptions options{.samples = 48};
+      options.scenario.jitter_picoseconds = jitter;
+      const SimulationResult whole = simulate(plan, graph, options);
+      options.pace_alone = true;
+      const SimulationResult alone = simulate(plan, graph, options);
+      EXPECT_EQ(alone.finished, whole.finished) << name_of(alignment);
+      EXPECT_EQ(alone.images_per_second, whole.images_per_second) << name_of(alignment);
+      EXPECT_LT(alone.state_bytes, whole.state_bytes);
+    }
+}
+
 // The last windows have no forward passes behind them, so that the end of a run is faster than the ring.
 TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
   const Graph graph(row_convolutions(2, 8, 3));
