@@ -395,7 +395,8 @@ void RowWalk::run_block(int64_t index) {
       *next = latest;
       const uint32_t is_last = wait->what % 2;
       next += is_last;
-      latest = std::min(most_to_go_on[is_last], latest);
+      const double most = most_to_go_on[is_last];
+      latest = most < latest ? most : latest;
     }
   };
   for (const Found& found : found_) {
