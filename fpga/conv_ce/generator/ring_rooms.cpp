@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <ranges>
 
 #include "core/plan/placement.h"
 #include "fpga/common/arithmetic/divided_up.h"
@@ -94,8 +95,8 @@ double memory_outside(const Plan& plan, const std::string& board) {
   return 0;
 }
 
-// Moves memories outside until the rest has all the room that would do, the largest first, as far as the memory outside keeps the pace and
-// has the bytes.
+// Moves memories outside until the rest has all the room that would do, as far as the memory outside keeps the pace and has the bytes: one
+// that is enough alone, of those the one that moves the fewest bytes; else the largest first, and none that is not needed in the end.
 void move_outside(const Placement& placement, const DeviceDesign& base, double period_seconds, RingRooms& rooms) {
   const Plan& plan = placement.plan();
   if (off_chip_seconds(base, placement, 1) <= 0) return;
@@ -106,23 +107,41 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
     RoomPlace place;
     int64_t samples;
     double share;
+    double moved;  // bytes a sample
   };
   std::vector<Candidate> candidates;
   for (const OutsideFifo& fifo : movable_fifos(base)) {
     const auto wanted = enough.find(fifo.of);
     if (wanted == enough.end() || std::ranges::find(candidates, fifo.of, &Candidate::place) != candidates.end()) continue;
     const double share = share_of_board({.width = fifo.word_bits, .depth = wanted->second}, board);
-    candidates.push_back({fifo.of, divided_up(wanted->second, fifo.rows * fifo.row_words) + kSamplesOnTheirWay, share});
+    if (share <= 0) continue;
+    const int64_t samples = divided_up(wanted->second, fifo.rows * fifo.row_words) + kSamplesOnTheirWay;
+    candidates.push_back({fifo.of, samples, share, static_cast<double>(fifo.rows * fifo.row_words * fifo.word_bits)});
   }
-  std::ranges::stable_sort(candidates, std::ranges::greater(), &Candidate::share);
   std::map<RoomPlace, int64_t>& outside = rooms.outside[base.index];
-  for (const Candidate& one : candidates) {
-    if (one.share <= 0 || fits(base, rooms, plan)) break;
+  const auto move = [&](const Candidate& one) {
     outside[one.place] = one.samples;
     DeviceDesign design = base;
     give_rooms(rooms, design);
     const bool fast = give_outside_room(design, one.place, one.samples) && off_chip_seconds(design, placement) <= period_seconds;
     if (!fast || (bytes > 0 && static_cast<double>(bytes_reached(design)) > bytes)) outside.erase(one.place);
+    return outside.contains(one.place);
+  };
+  std::ranges::stable_sort(candidates, {}, &Candidate::moved);
+  for (const Candidate& one : candidates) {
+    if (move(one) && fits(base, rooms, plan)) return;
+    outside.erase(one.place);
+  }
+  std::vector<Candidate> by_size = candidates;
+  std::ranges::stable_sort(by_size, std::ranges::greater(), &Candidate::share);
+  for (const Candidate& one : by_size) {
+    if (fits(base, rooms, plan)) break;
+    move(one);
+  }
+  for (const Candidate& one : std::views::reverse(candidates)) {
+    if (!outside.contains(one.place) || !fits(base, rooms, plan)) continue;
+    outside.erase(one.place);
+    if (!fits(base, rooms, plan)) outside[one.place] = one.samples;
   }
   if (outside.empty()) rooms.outside.erase(base.index);
 }

@@ -6,13 +6,13 @@
 //
 // A ring goes as fast as the memory allows that has the smallest share of the room that would do (ring_waiting.h). So all get one share,
 // the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
-// blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
-// its bandwidth and its bytes go. Boards that share a layer get its rows at once and need them one after the other, as partial sums pass;
-// where line buffers are full by then, rows wait on their way to the next board, in a FIFO. EB through a stride makes fewer rows in a
-// sample's first and last step than in others; where its neighbours take rows as fast as they come, row sorters hold more blocks, so that
-// there are rows meanwhile. Nothing is given where
-// the plan says no times or no block RAM, or where a device is not generated. The plan does not change: what is built keeps more of its
-// pace. Pure functions of their arguments. Internal to fpga/conv_ce.
+// blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), as far as its bandwidth and its bytes go:
+// the one that moves the fewest bytes if one is enough, else those that take the most blocks, and none that is not needed. Boards that
+// share a layer get its rows at once and need them one after the other, as partial sums pass; where line buffers are full by then, rows
+// wait on their way to the next board, in a FIFO. EB through a stride makes fewer rows in a sample's first and last step than in others;
+// where its neighbours take rows as fast as they come, row sorters hold more blocks, so that there are rows meanwhile. Nothing is given
+// where the plan says no times or no block RAM, or where a device is not generated. The plan does not change: what is built keeps more of
+// its pace. Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once
 
 #include <cstdint>

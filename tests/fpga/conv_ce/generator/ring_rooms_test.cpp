@@ -184,6 +184,30 @@ TEST(RingRooms, LieOutsideWhereThereAreTooFewBlocks) {
   EXPECT_GT(checks[0].built_seconds, 1.1 * engines);
 }
 
+// Where a few blocks are missing no more lies outside than has to: with one block more, or without one of the memories, the board has no
+// room, and of those that are enough alone none moves fewer bytes.
+TEST(RingRooms, LieOutsideNoMoreThanTheyHaveTo) {
+  const Graph graph(wide_layers());
+  const std::vector<int64_t> devices = all_devices(plan_with(graph, 0));
+  const double least = std::ceil(blocks_of(check_devices(plan_with(graph, 0), graph, devices)));
+  const double most = blocks_of(check_devices(plan_with(graph, 1000), graph, devices));
+  const auto bytes_with = [&](double blocks) {
+    double bytes = 0;
+    for (const int64_t device : devices)
+      for (const OutsideFifo& fifo : outside_fifos(device_design(plan_with_memory_outside(graph, blocks, 10e9), graph, device, nullptr)))
+        bytes += fifo.bytes_per_sample();
+    return bytes;
+  };
+  EXPECT_EQ(bytes_with(most), 0);
+  double fewest = 0;  // of any movable memory
+  for (const OutsideFifo& fifo : movable_fifos(device_design(plan_with(graph, 1000), graph, 0, nullptr)))
+    fewest = fewest == 0 ? fifo.bytes_per_sample() : std::min(fewest, fifo.bytes_per_sample());
+  const double one_missing = bytes_with(most - 1), all_missing = bytes_with(least);
+  EXPECT_GT(one_missing, 0);
+  EXPECT_LT(one_missing, all_missing);
+  EXPECT_LE(one_missing, 2 * fewest);
+}
+
 // What one device is generated with is its part of the ring.
 TEST(RingRooms, AreThoseOfTheDeviceThatIsGenerated) {
   const Graph graph(wide_layers());
