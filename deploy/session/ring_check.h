@@ -4,8 +4,8 @@
 //   if (check.pace_ratio) fmt::print("{:.3f}\n", *check.pace_ratio);
 //   fmt::print("{}\n", built_text(check));         // "pace_ratio 1.000 ...", or why there is none
 //
-// One function for both commands, so that they say the same. Takes a tenth of a second for large networks, whose rows are timed over all
-// devices; pure functions of the plan.
+// One function for both commands, so that they say the same. Takes some hundredths of a second for large networks, whose rows are timed
+// over all devices, unless that was done while the plan was made; pure functions of the plan.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,9 @@
 // A stream carries the rows of maps, sample after sample, in units of a row or of a block of rows; every unit begins and ends once. A
 // stage reads windows of rows out of line buffers and makes a unit of rows in every step. A queue stands between two streams and holds as
 // many rows as it has room for. Streams that move together, as a fork or an adder makes them, are one (join). Each beginning and end is
-// the latest of what it waits for, so times are exact for these rules, which are the RTL's but for single cycles within a row.
-// A pure computation; the same network gives the same times in whatever order it was put together. Internal to fpga/conv_ce.
+// the latest of what it waits for, so times are exact for these rules, which are the RTL's but for single cycles within a row. Who waits
+// for whom is row_events.h's, a run row_walk.h's. A pure computation; the same network gives the same times in whatever order it was put
+// together. Internal to fpga/conv_ce.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,10 @@ class RowWalk::Listing {
 
   explicit Listing(RowWalk& walk) : walk_(walk), block_(walk.blocks_) {
     const RowEvents& events = walk.events_;
+    // More than most have: what is not used costs nothing, and lists that grow are copied.
+    events_.reserve(walk.nodes_ + 1);
+    waits_.reserve(3 * walk.nodes_);
+    found_.reserve(2 * walk.nodes_);
     for (const bool late : {false, true})
       for (size_t entity = 0; entity < events.entities(); ++entity)
         if (walk.is_late(entity) == late && walk.units_[entity] > 0) list(entity);
@@ -54,10 +58,11 @@ class RowWalk::Listing {
   }
 
   void after(const RowEvent& event, double seconds, const RowVia& /*via*/) {
-    const int64_t back = block_ - walk_.block_of(event.entity, event.unit);
+    const auto [block, node] = walk_.place_of(event);
+    const int64_t back = block_ - block;
     const bool is_late = walk_.is_late(event.entity) && !walk_.is_late(entity_);
     MILLRACE_CHECK(back >= 0 || is_late, "an event waits for one of samples behind it");
-    const Wait wait{walk_.node_of(event), number_of(seconds), static_cast<int32_t>(back)};
+    const Wait wait{node, number_of(seconds), static_cast<int32_t>(back)};
     if (is_late) {
       waits_for_own_pass_ = waits_for_own_pass_ || back <= 0;
       late_.push_back(wait);
@@ -75,10 +80,11 @@ class RowWalk::Listing {
     if (passed.ended && rows.is_whole() && (rows.counts_units || static_cast<double>(stream.rows_to(passed.unit + 1)) == rows.amount))
       return after({rows.stream, true, passed.unit}, via.tail, via);
     const uint32_t rule = rule_of([&](const Rule& known) { return is_by(known, rows, via); }, [&] { return rule_by(rows, via); });
-    const int64_t back = block_ - walk_.block_of(rows.stream, passed.unit);
+    const auto [block, node] = walk_.place_of({rows.stream, false, passed.unit});
+    const int64_t back = block_ - block;
     MILLRACE_CHECK(back >= 0, "an event waits for one of samples behind it");
     found_.push_back({.rule = rule,
-                      .node = walk_.node_of({rows.stream, false, passed.unit}),
+                      .node = node,
                       .back = static_cast<int32_t>(back),
                       .above = rows.above - walk_.blocks_ * walk_.rules_[rule].of_block,
                       .unit = passed.unit - walk_.blocks_ * walk_.units_[rows.stream]});
@@ -99,7 +105,7 @@ class RowWalk::Listing {
  private:
   void list(size_t entity) {
     const RowEvents& events = walk_.events_;
-    const int64_t first = walk_.first_unit(entity, walk_.blocks_), block = walk_.block_of(entity, first);
+    const int64_t first = walk_.first_unit(entity, walk_.blocks_), block = walk_.place_of({entity, false, first}).block;
     const bool varies =
         walk_.samples_of_block_ < events.samples_of_period() && entity < events.streams() && events.is_read_in_passes(entity);
     for (std::vector<uint32_t>& rules : rules_of_call_) rules.clear();
@@ -249,12 +255,10 @@ bool RowWalk::is_late(size_t entity) const { return samples_of_block_ < events_.
 int64_t RowWalk::first_unit(size_t entity, int64_t block) const {
   return (is_late(entity) ? block / events_.samples_of_period() : block) * units_[entity];
 }
-int64_t RowWalk::block_of(size_t entity, int64_t unit) const {
-  const int64_t index = unit / units_[entity];
-  return is_late(entity) ? (index + 1) * events_.samples_of_period() - 1 : index;
-}
-uint32_t RowWalk::node_of(const RowEvent& event) const {
-  return static_cast<uint32_t>(first_node_[event.entity] + 2 * to_size(event.unit % units_[event.entity]) + (event.ends ? 1 : 0));
+RowWalk::Place RowWalk::place_of(const RowEvent& event) const {
+  const int64_t units = units_[event.entity], index = event.unit / units, unit = event.unit - index * units;
+  const int64_t block = is_late(event.entity) ? (index + 1) * events_.samples_of_period() - 1 : index;
+  return {block, static_cast<uint32_t>(first_node_[event.entity] + 2 * to_size(unit) + (event.ends ? 1 : 0))};
 }
 
 // Each event of a block behind those of it that it waits for, passes of several samples at the end. False: some wait for each other in a
@@ -413,7 +417,8 @@ double RowWalk::given_at(int64_t rows) const {
 }
 
 double RowWalk::time_of(const RowEvent& event) const {
-  return times_[block_of(event.entity, event.unit) * static_cast<int64_t>(nodes_) + places_[node_of(event)]];
+  const auto [block, node] = place_of(event);
+  return times_[block * static_cast<int64_t>(nodes_) + places_[node]];
 }
 
 // Of all units of the run.

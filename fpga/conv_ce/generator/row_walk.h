@@ -57,14 +57,18 @@ class RowWalk {
     int64_t unit = 0;            // that the rows pass, likewise
     int32_t begin = 0, end = 0;  // its places, from the block's first
   };
+  // Of an event: its block, and which of the block's it is.
+  struct Place {
+    int64_t block = 0;
+    uint32_t node = 0;
+  };
   struct Cause;
   class Listing;
 
   bool prepare(int64_t samples_of_block);
   bool is_late(size_t entity) const;
   int64_t first_unit(size_t entity, int64_t block) const;
-  int64_t block_of(size_t entity, int64_t unit) const;
-  uint32_t node_of(const RowEvent& event) const;
+  Place place_of(const RowEvent& event) const;
   bool put_in_order(const Listing& listing);
   void take(const Listing& listing);
   template <bool kEarly>
