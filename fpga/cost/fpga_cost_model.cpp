@@ -168,11 +168,12 @@ class FpgaCostModel final : public CostModel {
     double least = of_smallest.amounts[0] < kNoSuchEngine ? of_smallest.amounts[kOnChipMemory] : kNoSuchEngine;
     std::vector<EngineMemory> memories = built_->larger_engines(*smallest.built, weights_at(question, smallest), is_least);
     found.reserve(memories.size());
+    Searched with_another = searched;
     for (EngineMemory& memory : memories) {
       memory.streamed_bytes = smallest.streamed_bytes;
       // As wide as words can be.
       const double word_bits = is_least ? 0 : static_cast<double>(act_ram_word_bits(kMostEngineLanes));
-      LargerEngine engine{memory.tiles, demand_with(question, searched, memory, word_bits)};
+      LargerEngine engine{memory.tiles, demand_with(question, with_another, memory, word_bits)};
       if (engine.demand.amounts[kOnChipMemory] >= least) continue;
       least = engine.demand.amounts[kOnChipMemory];
       found.push_back(engine);
@@ -213,9 +214,10 @@ class FpgaCostModel final : public CostModel {
     double least = demand.amounts[kOnChipMemory], fewest = demand.seconds;
     // One engine may have all multipliers of the board.
     const int64_t most = static_cast<int64_t>(board_.engine_dsps() / board_.dsps_per_mac) / (smallest.engines.count * tile_of(smallest));
+    Searched with_another = searched;
     for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most)) {
       if (engine.engine.tiles() <= smallest.built->engine.tiles()) continue;
-      LargerEngine larger{engine.engine.tiles(), demand_with(question, searched, built_->memory_of(engine, weights), 0)};
+      LargerEngine larger{engine.engine.tiles(), demand_with(question, with_another, built_->memory_of(engine, weights), 0)};
       const double memory = larger.demand.amounts[kOnChipMemory];
       if (larger.demand.amounts[0] >= kNoSuchEngine || (memory >= least && larger.demand.seconds >= fewest)) continue;
       least = std::min(least, memory);
@@ -228,7 +230,7 @@ class FpgaCostModel final : public CostModel {
   // All but the smallest, which is what the question's own answer has.
   std::vector<LargerEngine> least_built(const ShardQuestion& question) const {
     std::vector<LargerEngine> found;
-    const Searched searched = searched_use(question, false);
+    Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
     const std::vector<EngineMemory> all = built_->least_built(*smallest.built, weights_at(question, smallest));
@@ -239,16 +241,16 @@ class FpgaCostModel final : public CostModel {
     return found;
   }
 
-  // With another engine and its memory; the Act-RAM with some bits more.
-  ShardDemand demand_with(const ShardQuestion& question, const Searched& smallest, const EngineMemory& memory, double more_bits) const {
-    ShardUse use = smallest.use;
+  // With another engine and its memory, which take the place of those that are there; the Act-RAM with some bits more.
+  ShardDemand demand_with(const ShardQuestion& question, Searched& searched, const EngineMemory& memory, double more_bits) const {
+    ShardUse& use = searched.use;
     use.built->reserved_tiles = memory.tiles;
     use.port_cycles = memory.port_cycles;
     use.streamed_bytes = memory.streamed_bytes;
     const double act_ram_bits = use.buffers.act_ram.bits + use.buffers.state.bits + more_bits;
     use.blocks =
         built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits, {board_.bram36, board_.urams});
-    add_logic(question, smallest.lane_logic, use);
+    add_logic(question, searched.lane_logic, use);
     return demand_of(question, use);
   }
 

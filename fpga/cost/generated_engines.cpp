@@ -243,16 +243,16 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), small_steps ? kSmallSteps : kReservedSteps);
   const auto places = to_size(divided_up(channels, reserves.step));
   reserves.of_smallest.resize(places);
-  reserves.of_choices.resize(places);
   for (auto& at_places : reserves.at_places) at_places.resize(places);
   reserves.fewest_elements.resize(places);
-  std::shared_ptr<BlocksByLanes>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
-  if (!anywhere) {
-    anywhere = std::make_shared<BlocksByLanes>();
-    (layer.by_outputs ? anywhere->of_outputs : anywhere->of_inputs).resize(places);
-    (layer.by_outputs ? anywhere->of_inputs : anywhere->of_outputs).resize(1);
+  std::shared_ptr<EngineBlocks>& blocks = blocks_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
+  if (!blocks) {
+    blocks = std::make_shared<EngineBlocks>();
+    (layer.by_outputs ? blocks->of_outputs : blocks->of_inputs).resize(places);
+    (layer.by_outputs ? blocks->of_inputs : blocks->of_outputs).resize(1);
+    for (auto& of_choices : blocks->of_choices) of_choices.resize(places);
   }
-  reserves.anywhere = anywhere;
+  reserves.blocks = blocks;
   return reserves;
 }
 
@@ -293,6 +293,7 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
   const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
   if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
   int64_t fewest = kNone;
+  const std::lock_guard lock(reserves.blocks->mutex);
   for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves))
     fewest = std::min<int64_t>(fewest, choice.bram18);
   return std::max(known, fewest * std::min(channels, upper) / upper);
@@ -308,27 +309,34 @@ EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, c
   return memory;
 }
 
-EngineMemory GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                                  Reserves& reserves) const {
+const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
+                                                         size_t place, Reserves& reserves) const {
+  const int64_t cycles = engine.cycles_given;
+  SmallestAtPlace& at_place = reserves.of_smallest[place];
+  if (cycles >= at_place.from && cycles < at_place.until) return at_place.memory;
   const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
   Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard blocks_lock(reserves.blocks->mutex);
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.width, shape);
-  const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
-  if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
-  // The same for all periods that have the same smallest engine.
-  const auto [known, added] = reserves.of_smallest[place].try_emplace(to_size(found - front.found().data()));
-  if (!added) return known->second;
-  const EngineParallelism smallest = front.engine(*found);
-  const EngineSurroundings around = surroundings_of(layer, engine, weights);
-  const std::lock_guard lanes_lock(reserves.anywhere->mutex);
-  known->second = engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.anywhere));
-  return known->second;
+  const EngineFront::Choice* const found = front.smallest(cycles);
+  const auto is_found = to_size((found == nullptr ? front.found().data() + front.found().size() : found) - front.found().data());
+  at_place.from = found == nullptr ? 0 : found->slowest;
+  at_place.until = is_found == 0 ? kNone : front.found()[is_found - 1].slowest;
+  at_place.memory = {};
+  if (found == nullptr) return at_place.memory;  // of more channels than are held, for which no engine is fast enough
+  const auto [known, added] = at_place.known.try_emplace(is_found);
+  if (added) {
+    const EngineParallelism smallest = front.engine(*found);
+    const EngineSurroundings around = surroundings_of(layer, engine, weights);
+    known->second = engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks));
+  }
+  return at_place.memory = known->second;
 }
 
 // As blocks_anywhere(), where nobody else asks; counted once for each number of lanes.
 int64_t GeneratedEngines::blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
-                                    const EngineSurroundings& around, size_t place, BlocksByLanes& known) {
+                                    const EngineSurroundings& around, size_t place, EngineBlocks& known) {
   const auto at_place = [&](std::vector<std::vector<int32_t>>& places, bool divided) -> std::vector<int32_t>& {
     std::vector<int32_t>& of_lanes = places[divided ? place : 0];
     if (of_lanes.empty()) of_lanes.assign(to_size(kMostEngineLanes) + 1, -1);
@@ -399,21 +407,22 @@ std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(cons
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const EngineSurroundings around = surroundings_of(layer, engine, weights);
-  std::vector<SizedBlocks>& found = reserves.of_choices[place];
+  std::vector<SizedBlocks>& found = reserves.blocks->of_choices[weights.off_chip ? 1 : 0][place];
   const std::span<const EngineFront::Choice> choices = front.choices();
   if (found.size() < choices.size() && choices[choices.size() - 1 - found.size()].slowest <= cycles) {
     const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
     const auto first = std::ranges::partition_point(choices, too_slow);
     found.reserve(to_size(choices.end() - first));
-    const std::lock_guard lanes_lock(reserves.anywhere->mutex);
     for (const EngineFront::Choice& choice :
          std::views::reverse(std::span(first, choices.end() - static_cast<std::ptrdiff_t>(found.size())))) {
       const EngineParallelism parallelism = front.engine(choice);
-      const int64_t blocks = blocks_at(layer, parallelism, shape, around, place, *reserves.anywhere) +
+      const int64_t blocks = blocks_at(layer, parallelism, shape, around, place, *reserves.blocks) +
                              blocks_of_weights(parallelism, shape, around, weights) + act_ram_columns(parallelism.input_lanes);
-      const int64_t ports = weights.off_chip ? slowest_port(parallelism, shape, weights, around.error_back) : 0;
+      StreamCycles ports;
+      if (weights.off_chip) ports = weight_stream_cycles({.beat_bits = kMostBeatBits}, parallelism, shape);
       const bool wastes = parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes > most_input_channels(shape.inputs);
-      found.push_back({choice.slowest, ports, static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
+      found.push_back({choice.slowest, std::max(ports.forward, around.error_back ? ports.error_back : 0), ports.gradient,
+                       static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
                        static_cast<int16_t>(place_of_size(choice.tiles())), wastes});
     }
   }
@@ -431,17 +440,19 @@ const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const Layer& 
   known.from = 0;
   known.until = kNone;
   known.of_sizes.clear();
+  const std::lock_guard lock(reserves.blocks->mutex);
   for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, place, cycles, reserves))) {
     known.from = std::max(known.from, choice.slowest);
-    if (choice.port_cycles > cycles) {
-      known.until = std::min(known.until, choice.port_cycles);
+    const int64_t port_cycles = choice.port_cycles(weights.gradient_samples);
+    if (port_cycles > cycles) {
+      known.until = std::min(known.until, port_cycles);
       continue;
     }
-    known.from = std::max(known.from, choice.port_cycles);
+    known.from = std::max(known.from, port_cycles);
     if (!least && choice.wastes) continue;
     if (!known.of_sizes.empty() && choice.bram18 >= known.of_sizes.back().bram18) continue;
     if (known.of_sizes.empty() || known.of_sizes.back().size != to_size(choice.size)) known.of_sizes.push_back({});
-    known.of_sizes.back() = {to_size(choice.size), choice.bram18, choice.port_cycles};
+    known.of_sizes.back() = {to_size(choice.size), choice.bram18, port_cycles};
   }
   known.until = std::min(known.until, next_slowest(layer, engine, place, cycles, reserves));
   return known.of_sizes;
@@ -518,13 +529,11 @@ int64_t GeneratedEngines::fewest_elements(EngineFront& front, const ConvolutionS
   // Mostly one of the smallest has no empty lane; all of them take long to find.
   const EngineFront::Choice* next = front.smallest(cycles);
   if (next == nullptr) return 0;
-  for (int look = 0; look < kMostLooks && next != nullptr; ++look) {
+  for (int look = 0; look < kMostLooks && next != nullptr && known.of_fastest.empty(); ++look, next = front.after(*next))
     if (static_cast<int64_t>(parameter_elements(front.engine(*next), shape)) == least) {
       known.none_empty_from = next->slowest;
       return least;
     }
-    next = front.smallest(next->slowest - 1);
-  }
   const std::span<const EngineFront::Choice> choices = front.choices();
   const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
   const auto fast = to_size(choices.end() - std::ranges::partition_point(choices, too_slow));
@@ -580,7 +589,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
 // To and from the memory outside, a sample, of so many of the fastest engines.
 const std::vector<double>& GeneratedEngines::bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
                                                       size_t place, size_t fastest, Reserves& reserves) const {
-  reserves.bytes_of_choices.resize(reserves.of_choices.size());
+  reserves.bytes_of_choices.resize(reserves.of_smallest.size());
   std::vector<double>& bytes = reserves.bytes_of_choices[place];
   if (bytes.size() >= fastest) return bytes;
   if (!weights.off_chip) {
@@ -604,9 +613,10 @@ std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& e
   const size_t steps = steps_held(engine, reserves, false);
   if (steps == 0) return {};
   const std::lock_guard lock(reserves.mutex);
+  const std::lock_guard blocks_lock(reserves.blocks->mutex);
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
-  const size_t places = reserves.of_choices.size();
+  const size_t places = reserves.of_smallest.size();
   while (from_all.size() <= places - steps) {
     const size_t place = places - 1 - from_all.size();
     std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
@@ -614,7 +624,7 @@ std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& e
     const std::vector<double>& bytes = bytes_of(layer, engine, weights, place, choices.size(), reserves);
     for (size_t i = 0; i < choices.size(); ++i) {
       const SizedBlocks& choice = choices[i];
-      if (choice.port_cycles > reserves.cycles) continue;
+      if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
       const LeastBuilt more{choice.tiles, choice.bram18, bytes[i]};
       if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
       std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });

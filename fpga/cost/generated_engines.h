@@ -13,6 +13,7 @@
 // the graph. Thread safe; fronts are kept.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -27,6 +28,7 @@
 #include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
@@ -160,10 +162,14 @@ class GeneratedEngines {
   };
   // Of an engine of a front. Sizes are those that are looked at.
   struct SizedBlocks {
-    int64_t slowest = 0, port_cycles = 0;
+    int64_t slowest = 0;  // cycles
+    int64_t kernel_cycles = 0,
+            gradient_cycles = 0;  // of the ports to the memory outside, a sample; of gradients, which passes share, a pass
     int32_t bram18 = 0, tiles = 0;
     int16_t size = 0;
     bool wastes = false;  // more of the Act-RAM than is reserved
+
+    int64_t port_cycles(int64_t gradient_samples) const { return std::max(kernel_cycles, divided_up(gradient_cycles, gradient_samples)); }
   };
   // Of engines up to a size the fewest: from this one on, up to the next that is named.
   struct FewestBlocks {
@@ -187,20 +193,26 @@ class GeneratedEngines {
     bool undercuts(const LeastBuilt& other) const { return tiles <= other.tiles && bram18 <= other.bram18 && bytes <= other.bytes; }
   };
   // By held channels, in steps of so many, which are places; found when first asked for.
-  // Blocks that engines take wherever weights lie, by lanes; of the side that is not divided for all places alike.
-  struct BlocksByLanes {
+  // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
+  // places alike; and of all that keep up, the fastest first, as many as were asked for, with weights on chip and off it.
+  struct EngineBlocks {
     std::mutex mutex;
     std::vector<std::vector<int32_t>> of_inputs, of_outputs;
+    std::array<std::vector<std::vector<SizedBlocks>>, 2> of_choices;
+  };
+  struct SmallestAtPlace {
+    int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
+    EngineMemory memory;
+    std::map<size_t, EngineMemory> known;  // by the engine's place in the front
   };
   struct Reserves {
     std::mutex mutex;
     int64_t step = 1;
-    std::shared_ptr<BlocksByLanes> anywhere;                  // whether weights are on chip or not
-    std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
-    std::vector<std::vector<SizedBlocks>> of_choices;         // as many as were asked for, the fastest first
-    std::array<std::vector<FewestAtPlace>, 2> at_places;      // without engines that waste, and with them
-    std::vector<FewestElements> fewest_elements;              // that engines move in a pass
-    int64_t cycles = -1;                                      // that were asked for last; for those, of so many channels, and of fewer:
+    std::shared_ptr<EngineBlocks> blocks;
+    std::vector<SmallestAtPlace> of_smallest;             // engine that keeps up
+    std::array<std::vector<FewestAtPlace>, 2> at_places;  // without engines that waste, and with them
+    std::vector<FewestElements> fewest_elements;          // that engines move in a pass
+    int64_t cycles = -1;                                  // that were asked for last; for those, of so many channels, and of fewer:
     std::vector<EngineMemory> of_channels;
     std::array<std::vector<FewestOfSizes>, 2> of_sizes;
     std::vector<double> bytes;
@@ -218,9 +230,9 @@ class GeneratedEngines {
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
-  EngineMemory memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                  Reserves& reserves) const;
-  // Engines that keep up, the fastest first.
+  const EngineMemory& memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                         Reserves& reserves) const;
+  // Engines that keep up, the fastest first. Where nobody else asks.
   std::span<const SizedBlocks> choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                           int64_t cycles, Reserves& reserves) const;
   const std::vector<double>& bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
@@ -234,7 +246,7 @@ class GeneratedEngines {
   // Whole steps of channels that an engine holds, or as many as hold its channels.
   size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
   static int64_t blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
-                           const EngineSurroundings& around, size_t place, BlocksByLanes& known);
+                           const EngineSurroundings& around, size_t place, EngineBlocks& known);
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const;
   // The whole layer, behind streams of such a width.
@@ -254,7 +266,7 @@ class GeneratedEngines {
   mutable std::mutex mutex_;
   mutable std::map<ReservesKey, Reserves> reserves_;
   // Layer, width, samples of PG, in small steps.
-  mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<BlocksByLanes>> anywhere_;
+  mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<EngineBlocks>> blocks_;
 };
 
 }  // namespace millrace

@@ -144,7 +144,7 @@ void EngineFront::find_until(int64_t cycles_per_sample) {
     // Most are no faster than a smaller one by the sweeps of FP or EB alone.
     int64_t sweep = walked.rows * forward_sweep_cycles(load_words, walked.columns);
     if (error_back_) sweep = std::max(sweep, walked.back.rows * forward_sweep_cycles(load_words, walked.back.columns));
-    int64_t most_sweeps = choices_.empty() ? fastest : (fastest - 1) / sweep * shape_.groups;
+    int64_t too_long = choices_.empty() ? fastest : fastest * shape_.groups;
     Choice best;
     const auto rank = [](const Choice& choice) {
       return std::tuple(choice.slowest, std::max(choice.input_lanes, choice.output_lanes), choice.output_lanes);
@@ -152,7 +152,7 @@ void EngineFront::find_until(int64_t cycles_per_sample) {
     for (; next != last && next->tiles() == tiles; ++next) {
       const int64_t groups_of_inputs = is_all ? fast_item(input_groups, next->inputs) : divided_up(shape_.inputs, next->inputs);
       const int64_t groups_of_outputs = is_all ? fast_item(output_groups, next->outputs) : divided_up(shape_.outputs, next->outputs);
-      if (groups_of_inputs * groups_of_outputs > most_sweeps) continue;
+      if (sweep * groups_of_inputs * groups_of_outputs >= too_long) continue;
       if ((input_sides_ >> (next->inputs - 1) & output_sides_ >> (next->outputs - 1) & 1) == 0) continue;
       const EngineSweeps sweeps{.input_groups = groups_of_inputs,
                                 .output_groups = groups_of_outputs,
@@ -162,7 +162,7 @@ void EngineFront::find_until(int64_t cycles_per_sample) {
       const Choice choice{cycles_of(sweeps, shape_, walked).slowest(error_back_), next->inputs, next->outputs};
       if (choice.slowest >= fastest || (best.slowest > 0 && rank(choice) >= rank(best))) continue;
       best = choice;
-      most_sweeps = best.slowest / sweep * shape_.groups;
+      too_long = best.slowest * shape_.groups + 1;
     }
     if (best.slowest == 0) continue;
     fastest = best.slowest;
@@ -186,12 +186,16 @@ const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) {
   return found == choices_.end() ? nullptr : &*found;
 }
 
+const EngineFront::Choice* EngineFront::after(const Choice& choice) {
+  const size_t place = to_size(&choice - choices_.data()) + 1;
+  if (place == choices_.size()) find_until(choice.slowest - 1);
+  return place < choices_.size() ? &choices_[place] : nullptr;
+}
+
 std::vector<EngineFront::Choice> EngineFront::keeping_up(int64_t cycles_per_sample, int64_t most_tiles) {
   std::vector<Choice> found;
-  for (const Choice* next = smallest(cycles_per_sample); next != nullptr && next->tiles() <= most_tiles;) {
+  for (const Choice* next = smallest(cycles_per_sample); next != nullptr && next->tiles() <= most_tiles; next = after(*next))
     found.push_back(*next);
-    next = smallest(found.back().slowest - 1);
-  }
   return found;
 }
 

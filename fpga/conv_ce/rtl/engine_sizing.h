@@ -53,7 +53,8 @@ class EngineFront {
   };
   // Nothing where none keeps up; until the next question.
   const Choice* smallest(int64_t cycles_per_sample);
-  std::span<const Choice> choices();  // all
+  const Choice* after(const Choice& choice);  // likewise the next larger one, which is faster
+  std::span<const Choice> choices();          // all
   // That keep up, of at most so many tiles; the smallest first.
   std::vector<Choice> keeping_up(int64_t cycles_per_sample, int64_t most_tiles);
   std::span<const Choice> found() const { return choices_; }  // the first of them
