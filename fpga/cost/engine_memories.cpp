@@ -1,0 +1,525 @@
+// What engines take of a board's memory, and of the memory outside: as they are built, and as a search reserves it.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <ranges>
+
+#include "core/base/check.h"
+#include "core/base/index.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
+#include "fpga/cost/built_blocks.h"
+#include "fpga/cost/generated_engines.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+constexpr size_t kNoSize = std::numeric_limits<size_t>::max();
+// Engines that are looked at before all are.
+constexpr int kMostLooks = 24;
+// Numbers of channels, of a layer, whose memory is looked at; and in small steps.
+constexpr int64_t kReservedSteps = 96, kSmallSteps = 512;
+
+MemoryBlocks larger(MemoryBlocks one, const MemoryBlocks& other) {
+  one.bram18 = std::max(one.bram18, other.bram18);
+  one.urams = std::max(one.urams, other.urams);
+  return one;
+}
+
+int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.held_samples : 1; }
+
+// Wherever its weights lie.
+int64_t blocks_anywhere(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around) {
+  return engine_blocks(engine, held, around) + adapter_blocks(engine, held, around);
+}
+
+// With all blocks that are not of UltraRAM; of streamed weights also their reader's, writer's and samples'.
+int64_t blocks_of_weights(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
+                          const WeightsAt& weights) {
+  if (weights.off_chip) return stream_blocks(engine, held, around, kMostBeatBits);
+  return bram18_of(parameter_memory(engine, held, around.error_back)) + bram18_of(gradient_memory(engine, held));
+}
+
+// Of the slowest port to the memory outside.
+int64_t slowest_port(const EngineParallelism& engine, const ConvolutionShape& held, const WeightsAt& weights, bool error_back) {
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const StreamCycles ports = weight_stream_cycles(streams, engine, held);
+  return std::max({ports.forward, error_back ? ports.error_back : 0, ports.gradient});
+}
+
+// `blocks`: those of blocks_anywhere.
+EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
+                           const WeightsAt& weights, int64_t blocks) {
+  EngineMemory memory;
+  memory.bram18 = blocks;
+  memory.input_channels = engine.groups_of_inputs(held.inputs) * engine.input_lanes;
+  memory.input_lanes = engine.input_lanes;
+  memory.tiles = engine.tiles();
+  if (weights.off_chip) {
+    memory.bram18 += blocks_of_weights(engine, held, around, weights);
+    memory.port_cycles = slowest_port(engine, held, weights, around.error_back);
+    const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+    memory.streamed_bytes = bytes_per_sample(streams, engine, held, around.error_back);
+    return memory;
+  }
+  memory.parameters = MemoryBlocks(parameter_memory(engine, held, around.error_back));
+  memory.gradients = MemoryBlocks(gradient_memory(engine, held));
+  return memory;
+}
+
+// Between the numbers of channels that are looked at, words may be filled less well.
+EngineMemory with_margin(EngineMemory memory) {
+  const auto more = [](int64_t& blocks) { blocks += divided_up(blocks, 64); };
+  more(memory.bram18);
+  more(memory.input_channels);
+  more(memory.parameters.bram18);
+  more(memory.parameters.urams);
+  more(memory.gradients.bram18);
+  more(memory.gradients.urams);
+  more(memory.port_cycles);
+  memory.streamed_bytes += memory.streamed_bytes / 64;
+  return memory;
+}
+
+// Sizes of larger engines that are looked at, in tiles: five significant bits.
+int64_t size_from(int64_t tiles) {
+  int64_t step = 1;
+  while (tiles > 32 * step) step *= 2;
+  return divided_up(tiles, step) * step;
+}
+
+const std::vector<int64_t>& engine_sizes() {
+  static const std::vector<int64_t> sizes = [] {
+    std::vector<int64_t> all;
+    for (int64_t tiles = 1; tiles <= kMostEngineLanes * kMostEngineLanes; tiles = size_from(tiles + 1)) all.push_back(tiles);
+    return all;
+  }();
+  return sizes;
+}
+
+size_t place_of_size(int64_t tiles) {
+  static const std::vector<int16_t> places = [] {
+    std::vector<int16_t> all;
+    for (int64_t at = 0, place = 0; at <= engine_sizes().back(); ++at) {
+      if (at > engine_sizes()[to_size(place)]) ++place;
+      all.push_back(static_cast<int16_t>(place));
+    }
+    return all;
+  }();
+  return to_size(fast_item(places, tiles));
+}
+
+// The most input channels that a larger engine's lanes may make of those held: so the Act-RAM does not depend on the engine.
+int64_t most_input_channels(int64_t held) { return held + held / 16; }
+
+// Of block RAM alone: all that depends on the engine, with columns for the width of the Act-RAM.
+int64_t blocks_of_engine(const EngineMemory& memory) {
+  return memory.bram18 + memory.parameters.bram18 + memory.gradients.bram18 + act_ram_columns(memory.input_lanes);
+}
+
+}  // namespace
+
+EngineMemory larger_of(EngineMemory one, const EngineMemory& other) {
+  one.bram18 = std::max(one.bram18, other.bram18);
+  one.input_channels = std::max(one.input_channels, other.input_channels);
+  one.input_lanes = std::max(one.input_lanes, other.input_lanes);
+  one.parameters = larger(one.parameters, other.parameters);
+  one.gradients = larger(one.gradients, other.gradients);
+  one.port_cycles = std::max(one.port_cycles, other.port_cycles);
+  one.streamed_bytes = std::max(one.streamed_bytes, other.streamed_bytes);
+  one.tiles = std::max(one.tiles, other.tiles);
+  return one;
+}
+
+MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {}
+
+EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const EngineSurroundings around{.error_back = engine.error_back,
+                                  .lanes = engine.lanes,
+                                  .error_block_rows = layers_[engine.layer]->error_block_rows,
+                                  .gradient_samples = samples_side_by_side(weights)};
+  return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
+}
+
+GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps) const {
+  const Layer& layer = *layers_[engine.layer];
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights, small_steps});
+  Reserves& reserves = found->second;
+  if (!added) return reserves;
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), small_steps ? kSmallSteps : kReservedSteps);
+  const auto places = to_size(divided_up(channels, reserves.step));
+  reserves.of_smallest.resize(places);
+  for (auto& at_places : reserves.at_places) at_places.resize(places);
+  reserves.fewest_elements.resize(places);
+  std::shared_ptr<EngineBlocks>& blocks = blocks_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
+  if (!blocks) {
+    blocks = std::make_shared<EngineBlocks>();
+    (layer.by_outputs ? blocks->of_outputs : blocks->of_inputs).resize(places);
+    (layer.by_outputs ? blocks->of_inputs : blocks->of_outputs).resize(1);
+    for (auto& of_choices : blocks->of_choices) of_choices.resize(places);
+  }
+  reserves.blocks = blocks;
+  return reserves;
+}
+
+size_t GeneratedEngines::steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const {
+  const Layer& layer = *layers_[engine.layer];
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : layer.map_channels(engine.held);
+  return to_size(up || engine.held == whole_shape(layer, engine.lanes) ? divided_up(channels, reserves.step) : channels / reserves.step);
+}
+
+EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, !least);
+  if (steps == 0) return EngineMemory{};
+  const size_t place = steps - 1;
+  const std::lock_guard lock(reserves.mutex);
+  reserves.ask(engine.cycles_given);
+  while (reserves.of_channels.size() <= place) {
+    EngineMemory memory = memory_of_smallest(layer, engine, weights, reserves.of_channels.size(), reserves);
+    if (!reserves.of_channels.empty()) memory = larger_of(memory, reserves.of_channels.back());
+    reserves.of_channels.push_back(memory);
+  }
+  return least || reserves.step == engine.lanes ? reserves.of_channels[place] : with_margin(reserves.of_channels[place]);
+}
+
+// Of any engine, fast enough or not, that holds more channels than whole steps of them: the part that it holds of the fewest at the next
+// step. No more than `known`, if that is as much.
+int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t known,
+                                           Reserves& reserves) const {
+  const Layer& layer = *layers_[engine.layer];
+  const size_t steps = steps_held(engine, reserves, true);
+  if (steps == steps_held(engine, reserves, false)) return known;
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : layer.map_channels(engine.held);
+  const int64_t all = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const int64_t upper = std::min(static_cast<int64_t>(steps) * reserves.step, all);
+  const size_t place = steps - 1;
+  // Mostly the smallest that keeps up, if any does, shows that there are few enough.
+  const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
+  if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
+  int64_t fewest = kNone;
+  const std::lock_guard lock(reserves.blocks->mutex);
+  for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves))
+    fewest = std::min<int64_t>(fewest, choice.bram18);
+  return std::max(known, fewest * std::min(channels, upper) / upper);
+}
+
+EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  EngineMemory memory = reserved_for_period(engine, weights, true);
+  if (layers_[engine.layer]->whole.groups > 1) return memory;
+  Reserves& reserves = reserves_of(engine, weights);
+  const std::lock_guard lock(reserves.mutex);
+  const int64_t known = blocks_of_engine(memory);
+  memory.bram18 += fewest_blocks_of(engine, weights, known, reserves) - known;
+  return memory;
+}
+
+const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
+                                                         size_t place, Reserves& reserves) const {
+  const int64_t cycles = engine.cycles_given;
+  SmallestAtPlace& at_place = reserves.of_smallest[place];
+  if (cycles >= at_place.from && cycles < at_place.until) return at_place.memory;
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard blocks_lock(reserves.blocks->mutex);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
+  const EngineFront::Choice* const found = front.smallest(cycles);
+  const auto is_found = to_size((found == nullptr ? front.found().data() + front.found().size() : found) - front.found().data());
+  at_place.from = found == nullptr ? 0 : found->slowest;
+  at_place.until = is_found == 0 ? kNone : front.found()[is_found - 1].slowest;
+  at_place.memory = {};
+  if (found == nullptr) return at_place.memory;  // of more channels than are held, for which no engine is fast enough
+  const auto [known, added] = at_place.known.try_emplace(is_found);
+  if (added) {
+    const EngineParallelism smallest = front.engine(*found);
+    const EngineSurroundings around = surroundings_of(layer, engine, weights);
+    known->second = engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks));
+  }
+  return at_place.memory = known->second;
+}
+
+// As blocks_anywhere(), where nobody else asks; counted once for each number of lanes.
+int64_t GeneratedEngines::blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
+                                    const EngineSurroundings& around, size_t place, EngineBlocks& known) {
+  const auto at_place = [&](std::vector<std::vector<int32_t>>& places, bool divided) -> std::vector<int32_t>& {
+    std::vector<int32_t>& of_lanes = places[divided ? place : 0];
+    if (of_lanes.empty()) of_lanes.assign(to_size(kMostEngineLanes) + 1, -1);
+    return of_lanes;
+  };
+  int32_t& of_inputs = fast_item(at_place(known.of_inputs, !layer.by_outputs), engine.input_lanes);
+  if (of_inputs < 0) of_inputs = static_cast<int32_t>(blocks_of_input_lanes(engine, shape, around));
+  int32_t& of_outputs = fast_item(at_place(known.of_outputs, layer.by_outputs), engine.output_lanes);
+  if (of_outputs < 0) of_outputs = static_cast<int32_t>(blocks_of_output_lanes(engine, shape, around));
+  return int64_t{of_inputs} + of_outputs;
+}
+
+EngineSurroundings GeneratedEngines::surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights) {
+  return {.error_back = layer.error_back,
+          .lanes = engine.lanes,
+          .error_block_rows = layer.error_block_rows,
+          .gradient_samples = samples_side_by_side(weights)};
+}
+
+ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const {
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
+  return held_shape(
+      layer.whole,
+      {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range, layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}},
+      engine.lanes);
+}
+
+std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(const Layer& layer, const GeneratedEngine& engine,
+                                                                            const WeightsAt& weights, size_t place, int64_t cycles,
+                                                                            Reserves& reserves) const {
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
+  const EngineSurroundings around = surroundings_of(layer, engine, weights);
+  std::vector<SizedBlocks>& found = reserves.blocks->of_choices[weights.off_chip ? 1 : 0][place];
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  if (found.size() < choices.size() && choices[choices.size() - 1 - found.size()].slowest <= cycles) {
+    const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
+    const auto first = std::ranges::partition_point(choices, too_slow);
+    found.reserve(to_size(choices.end() - first));
+    for (const EngineFront::Choice& choice :
+         std::views::reverse(std::span(first, choices.end() - static_cast<std::ptrdiff_t>(found.size())))) {
+      const EngineParallelism parallelism = front.engine(choice);
+      const int64_t blocks = blocks_at(layer, parallelism, shape, around, place, *reserves.blocks) +
+                             blocks_of_weights(parallelism, shape, around, weights) + act_ram_columns(parallelism.input_lanes);
+      StreamCycles ports;
+      if (weights.off_chip) ports = weight_stream_cycles({.beat_bits = kMostBeatBits}, parallelism, shape);
+      const bool wastes = parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes > most_input_channels(shape.inputs);
+      found.push_back({choice.slowest, std::max(ports.forward, around.error_back ? ports.error_back : 0), ports.gradient,
+                       static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
+                       static_cast<int16_t>(place_of_size(choice.tiles())), wastes});
+    }
+  }
+  const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
+  return {found.begin(), behind};
+}
+
+// The fewest at one place, by sizes. Of as many blocks the smaller engine's.
+const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const Layer& layer, const GeneratedEngine& engine,
+                                                                   const WeightsAt& weights, size_t place, bool least,
+                                                                   Reserves& reserves) const {
+  FewestAtPlace& known = reserves.at_places[least ? 1 : 0][place];
+  const int64_t cycles = reserves.cycles;
+  if (cycles >= known.from && cycles < known.until) return known.of_sizes;
+  known.from = 0;
+  known.until = kNone;
+  known.of_sizes.clear();
+  const std::lock_guard lock(reserves.blocks->mutex);
+  for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, place, cycles, reserves))) {
+    known.from = std::max(known.from, choice.slowest);
+    const int64_t port_cycles = choice.port_cycles(weights.gradient_samples);
+    if (port_cycles > cycles) {
+      known.until = std::min(known.until, port_cycles);
+      continue;
+    }
+    known.from = std::max(known.from, port_cycles);
+    if (!least && choice.wastes) continue;
+    if (!known.of_sizes.empty() && choice.bram18 >= known.of_sizes.back().bram18) continue;
+    if (known.of_sizes.empty() || known.of_sizes.back().size != to_size(choice.size)) known.of_sizes.push_back({});
+    known.of_sizes.back() = {to_size(choice.size), choice.bram18, port_cycles};
+  }
+  known.until = std::min(known.until, next_slowest(layer, engine, place, cycles, reserves));
+  return known.of_sizes;
+}
+
+// Of each size the more blocks, and the more cycles.
+GeneratedEngines::FewestOfSizes GeneratedEngines::larger_of_sizes(const FewestOfSizes& one, const FewestOfSizes& other) {
+  FewestOfSizes larger;
+  larger.reserve(one.size() + other.size());
+  for (size_t i = 0, j = 0; i < one.size() || j < other.size();) {
+    const size_t size = std::min(i < one.size() ? one[i].size : kNoSize, j < other.size() ? other[j].size : kNoSize);
+    if (i < one.size() && one[i].size == size) ++i;
+    if (j < other.size() && other[j].size == size) ++j;
+    if (i == 0 || j == 0) continue;
+    const int64_t bram18 = std::max(one[i - 1].bram18, other[j - 1].bram18);
+    const int64_t port_cycles = std::max(one[i - 1].port_cycles, other[j - 1].port_cycles);
+    if (larger.empty() || larger.back().bram18 != bram18 || larger.back().port_cycles != port_cycles)
+      larger.push_back({size, bram18, port_cycles});
+  }
+  return larger;
+}
+
+// Of the engines at a place that do not keep up the fastest.
+int64_t GeneratedEngines::next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles,
+                                       const Reserves& reserves) const {
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard lock(fronts.mutex);
+  const std::span<const EngineFront::Choice> choices = front_of(fronts, layer, engine.width, shape).choices();
+  const auto keeps_up = std::ranges::partition_point(choices, [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; });
+  return keeps_up == choices.begin() ? kNone : std::prev(keeps_up)->slowest;
+}
+
+double GeneratedEngines::fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return 0;
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  Fronts& fronts = fronts_of(layer, engine.width, engine.held);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.width, engine.held);
+  double fewest = bytes_per_sample(streams, engine.engine, engine.held, engine.error_back);
+  for (const EngineFront::Choice& choice : std::views::reverse(front.choices())) {
+    if (choice.slowest > engine.cycles_given) break;
+    fewest = std::min(fewest, bytes_per_sample(streams, front.engine(choice), engine.held, engine.error_back));
+  }
+  return fewest;
+}
+
+double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const WeightsAt& weights, bool above) const {
+  const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return 0;
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, above);
+  if (steps == 0) return 0;
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const std::lock_guard lock(reserves.mutex);
+  reserves.ask(engine.cycles_given);
+  while (reserves.bytes.size() < steps) {
+    const size_t place = reserves.bytes.size();
+    const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+    Fronts& fronts = fronts_of(layer, engine.width, shape);
+    const std::lock_guard front_lock(fronts.mutex);
+    EngineFront& front = front_of(fronts, layer, engine.width, shape);
+    const int64_t elements = fewest_elements(front, shape, reserves.cycles, reserves.fewest_elements[place]);
+    const double fewest = elements > 0 ? bytes_per_sample(streams, elements, shape, layer.error_back) : 0;
+    reserves.bytes.push_back(reserves.bytes.empty() ? fewest : std::max(fewest, reserves.bytes.back()));
+  }
+  return reserves.bytes[steps - 1];
+}
+
+int64_t GeneratedEngines::fewest_elements(EngineFront& front, const ConvolutionShape& shape, int64_t cycles, FewestElements& known) {
+  const int64_t least = shape.inputs * shape.outputs * shape.kernel_h * shape.kernel_w;
+  if (cycles >= known.none_empty_from) return least;
+  // Mostly one of the smallest has no empty lane; all of them take long to find.
+  const EngineFront::Choice* next = front.smallest(cycles);
+  if (next == nullptr) return 0;
+  for (int look = 0; look < kMostLooks && next != nullptr && known.of_fastest.empty(); ++look, next = front.after(*next))
+    if (static_cast<int64_t>(parameter_elements(front.engine(*next), shape)) == least) {
+      known.none_empty_from = next->slowest;
+      return least;
+    }
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
+  const auto fast = to_size(choices.end() - std::ranges::partition_point(choices, too_slow));
+  std::vector<int64_t>& fewest = known.of_fastest;
+  fewest.reserve(fast);
+  while (fewest.size() < fast) {
+    const EngineFront::Choice& choice = choices[choices.size() - 1 - fewest.size()];
+    const auto elements = static_cast<int64_t>(parameter_elements(front.engine(choice), shape));
+    fewest.push_back(fewest.empty() ? elements : std::min(elements, fewest.back()));
+  }
+  return fewest[fast - 1];
+}
+
+std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const {
+  const Layer& layer = *layers_[engine.layer];
+  if (layer.whole.groups > 1) return {};
+  Reserves& reserves = reserves_of(engine, weights);
+  const size_t steps = steps_held(engine, reserves, !least);
+  if (steps == 0) return {};
+  const size_t place = steps - 1;
+  const std::lock_guard lock(reserves.mutex);
+  reserves.ask(engine.cycles_given);
+  std::vector<FewestOfSizes>& of_sizes = reserves.of_sizes[least ? 1 : 0];
+  of_sizes.reserve(place + 1);
+  while (of_sizes.size() <= place) {
+    const FewestOfSizes& fewest = fewest_at(layer, engine, weights, of_sizes.size(), least, reserves);
+    of_sizes.push_back(of_sizes.empty() ? fewest : larger_of_sizes(fewest, of_sizes.back()));
+  }
+  std::vector<EngineMemory> found;
+  if (of_sizes[place].empty()) return found;
+  found.reserve(of_sizes[place].size());
+  const int64_t fewest_blocks = least ? fewest_blocks_of(engine, weights, of_sizes[place].back().bram18, reserves) : 0;
+  int64_t fewest = kNone;
+  for (const FewestBlocks& blocks : of_sizes[place]) {
+    if (blocks.bram18 >= fewest) continue;
+    fewest = blocks.bram18;
+    EngineMemory memory;
+    memory.bram18 = blocks.bram18;
+    memory.port_cycles = least ? 0 : blocks.port_cycles;
+    memory.input_channels = least ? engine.held.inputs : most_input_channels(shape_at(layer, engine, place, reserves.step).inputs);
+    memory.tiles = least && blocks.size > 0 ? engine_sizes()[blocks.size - 1] + 1 : engine_sizes()[blocks.size];
+    // Never fewer than the smallest has.
+    if (least) {
+      memory.tiles = std::max(memory.tiles, engine.engine.tiles());
+      memory.bram18 = std::max(memory.bram18, fewest_blocks);
+    }
+    if (!least && reserves.step != engine.lanes) memory = with_margin(memory);
+    found.push_back(memory);
+  }
+  return found;
+}
+
+// To and from the memory outside, a sample, of so many of the fastest engines.
+const std::vector<double>& GeneratedEngines::bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
+                                                      size_t place, size_t fastest, Reserves& reserves) const {
+  reserves.bytes_of_choices.resize(reserves.of_smallest.size());
+  std::vector<double>& bytes = reserves.bytes_of_choices[place];
+  if (bytes.size() >= fastest) return bytes;
+  if (!weights.off_chip) {
+    bytes.resize(fastest, 0);
+    return bytes;
+  }
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
+  Fronts& fronts = fronts_of(layer, engine.width, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.width, shape);
+  const std::span<const EngineFront::Choice> choices = front.choices();
+  while (bytes.size() < fastest)
+    bytes.push_back(bytes_per_sample(streams, front.engine(choices[choices.size() - 1 - bytes.size()]), shape, layer.error_back));
+  return bytes;
+}
+
+std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights, true);
+  const size_t steps = steps_held(engine, reserves, false);
+  if (steps == 0) return {};
+  const std::lock_guard lock(reserves.mutex);
+  const std::lock_guard blocks_lock(reserves.blocks->mutex);
+  reserves.ask(engine.cycles_given);
+  std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
+  const size_t places = reserves.of_smallest.size();
+  while (from_all.size() <= places - steps) {
+    const size_t place = places - 1 - from_all.size();
+    std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
+    const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, reserves.cycles, reserves);
+    const std::vector<double>& bytes = bytes_of(layer, engine, weights, place, choices.size(), reserves);
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const SizedBlocks& choice = choices[i];
+      if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
+      const LeastBuilt more{choice.tiles, choice.bram18, bytes[i]};
+      if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
+      std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
+      least.push_back(more);
+    }
+    std::ranges::sort(least, {}, [](const LeastBuilt& known) { return std::tuple(known.tiles, known.bram18, known.bytes); });
+    from_all.push_back(std::move(least));
+  }
+  std::vector<EngineMemory> found;
+  for (const LeastBuilt& least : from_all[places - steps]) {
+    EngineMemory& memory = found.emplace_back();
+    memory.bram18 = least.bram18;
+    memory.input_channels = engine.held.inputs;
+    memory.streamed_bytes = least.bytes;
+    memory.tiles = least.tiles;
+  }
+  return found;
+}
+
+}  // namespace millrace
