@@ -160,7 +160,6 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
   }
   if (reached != nullptr) reached->begin = begin;
   if (begin > 0) return {};
-  if (reached != nullptr) reached->spare_devices = std::ranges::count(nearest, 0);
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {

@@ -49,10 +49,10 @@ class CutSearch {
   // D-1 ascending positions, preferring light links; nothing when no cuts keep the periods.
   std::optional<std::vector<int64_t>> cuts_at(const Periods& periods, const Storage& storage = {}) const;
   bool feasible(const Periods& periods, const Storage& storage = {}) const;
-  // Likewise, and where the last devices could begin that keep the period, or how many of the first have nothing left to do.
+  // Likewise, and where the devices could begin, from the last one backwards.
   struct Reached {
     bool feasible = false;
-    int64_t begin = 0, spare_devices = 0;
+    int64_t begin = 0;
   };
   Reached reached(const Periods& periods, const Storage& storage = {}) const;
   // Where each device may end, behind devices that all keep the periods; fewer entries than devices when there are no cuts.

@@ -23,6 +23,7 @@ constexpr double kFirstPeriod = 1e-3;
 // Looks for periods around the least one, until it is known so closely, each so far beside the one before and then twice as far. The part
 // of the work that is done grows with such a power of the period; where it grows less, memory is short.
 constexpr int kMostLooks = 8;
+constexpr int64_t kMostToLook = 200;  // devices: of more every look takes as long
 constexpr double kNear = 0.02, kBeside = 0.01, kMostLonger = 4, kUsualGrowth = 1.3, kLeastGrowth = 0.6, kAlmostAll = 0.95;
 constexpr double kLongToWeigh = 0.1;  // up to here, in seconds, a shorter period is mostly enough and takes less time to try
 
@@ -138,9 +139,10 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
                   }) {}
 
 // Around the least period, found from how far devices get within others: far from it a look takes long. As wide as can be where devices do
-// not answer monotonously.
+// not answer monotonously, and of long rings.
 RingSolver::Bracket RingSolver::likely_bracket(const Storage& storage) const {
   Bracket bracket{0, std::numeric_limits<double>::infinity()};
+  if (segments_.devices() > kMostToLook) return bracket;
   for (int64_t d = 0; d < segments_.devices(); ++d)
     if (!segments_.is_monotone(d)) return bracket;
   const auto work_behind = [&](int64_t position) {

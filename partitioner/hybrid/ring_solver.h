@@ -5,7 +5,8 @@
 //   if (!solution.feasible) explain(solution.shortage);
 //
 // Three exact steps and one that is not:
-//   1. the least period T for which cuts exist when parameters may live anywhere (cut_search.h): the lower bound
+//   1. the least period T for which cuts exist when parameters may live anywhere (cut_search.h): the lower bound, by a bisection that takes
+//      the same steps whatever is known, and asks only what a few looks around T have left open
 //   2. with links held to T, the least period of the devices, so that a plan limited by a link is still balanced
 //   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
 // When 3 fails, cuts and homes are searched together (joint_search.h), by bisection over the period: exact where a model's places are
