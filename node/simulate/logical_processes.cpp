@@ -8,7 +8,7 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr size_t kBytesOfOneProcess = size_t{1} << 20;
+constexpr size_t kBytesOfOneProcess = size_t{1} << 18;
 
 // Where something about a flow happens here: at its receiver, else at its sender.
 int64_t device_of(const FlowState& state, const Plan& plan) {

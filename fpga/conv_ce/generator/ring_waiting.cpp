@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <thread>
 #include <utility>
@@ -102,18 +101,13 @@ std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement,
 
 RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) { return known(placement, pace)->rooms; }
 
-void KnownRooms::begin_waiting(const Placement& placement, const RingPace& pace) {
+std::shared_future<RingWaiting> KnownRooms::begun(const Placement& placement, const RingPace& pace) {
   const std::shared_ptr<Known> found = known(placement, pace);
   const std::scoped_lock lock(mutex_);
-  if (found->waiting.valid()) return;
+  if (found->waiting.valid()) return found->waiting;
   const std::launch when = std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred;
   const auto ring = std::make_shared<const RingDesigns>(ring_designs(placement, pace));
-  found->waiting = std::async(when, [ring] { return waiting_of(*ring); });
-}
-
-RingWaiting KnownRooms::waiting(const Placement& placement, const RingPace& pace) {
-  begin_waiting(placement, pace);
-  return known(placement, pace)->waiting.get();
+  return found->waiting = std::async(when, [ring] { return waiting_of(*ring); });
 }
 
 TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, KnownRooms* known) {

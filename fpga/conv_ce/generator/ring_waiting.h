@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,13 +57,14 @@ class KnownRooms {
   RingRooms of(const Placement& placement, const RingPace& pace);
   // Of a ring with its rooms, as `pace` has them. The former begins to time it beside whoever goes on, for the latter to find; on a machine
   // that does one thing at a time nothing begins before it is asked for.
-  void begin_waiting(const Placement& placement, const RingPace& pace);
-  RingWaiting waiting(const Placement& placement, const RingPace& pace);
+  void begin_waiting(const Placement& placement, const RingPace& pace) { begun(placement, pace); }
+  RingWaiting waiting(const Placement& placement, const RingPace& pace) { return begun(placement, pace).get(); }
 
  private:
   static constexpr size_t kMost = 8;
   struct Known;
   std::shared_ptr<Known> known(const Placement& placement, const RingPace& pace);
+  std::shared_future<RingWaiting> begun(const Placement& placement, const RingPace& pace);
 
   std::mutex mutex_;
   std::deque<std::shared_ptr<Known>> known_;
