@@ -287,7 +287,7 @@ DrawnRows drawn_network(std::mt19937_64& random) {
                             .latency = eighths(0, 2)});
   if (of_pass > 1)
     net.stages.push_back({.reads = {passing(net.errors, drawn(1, 5))}, .compute = eighths(0, 9), .samples_of_pass = of_pass});
-  net.how = {.samples = 6 * of_pass, .unlimited = drawn(0, 2) == 0};
+  net.how = {.samples = 2 * drawn(1, 3) * of_pass, .unlimited = drawn(0, 2) == 0};
   if (drawn(0, 1) == 0) {
     net.how.source = forward.front();
     net.how.source_period = eighths(1, 64);
