@@ -180,8 +180,7 @@ CutSearch::Reached CutSearch::reached(const Periods& periods, const Storage& sto
   return reached;
 }
 
-std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage) const {
-  constexpr size_t kMostKept = 4;     // ends of a device, the furthest, from which the next one is looked at
+std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage, size_t kept) const {
   constexpr int64_t kMostTried = 64;  // ends that a link allows, from the furthest back
   struct End {
     int64_t position = 0;
@@ -197,7 +196,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
       size_t found = 0;
       const PositionSet allowed = next(d, {{start.position, start.position, 1}}, periods, storage, 0, memory);
       for (const Progression& run : std::views::reverse(allowed))
-        for (int64_t at = run.end; found < kMostKept && at >= run.begin && tried < kMostTried; at -= run.step, ++tried) {
+        for (int64_t at = run.end; found < kept && at >= run.begin && tried < kMostTried; at -= run.step, ++tried) {
           if (std::ranges::find(ends, at, &End::position) != ends.end() ||
               !segments_->fits(d, start.position, at, periods.compute, storage, &memory.found))
             continue;
@@ -207,7 +206,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
         }
     }
     std::ranges::stable_sort(ends, std::ranges::greater(), &End::position);
-    if (ends.size() > kMostKept) ends.resize(kMostKept);
+    if (ends.size() > kept) ends.resize(kept);
     from = std::move(ends);
   }
   for (End& end : from)
@@ -219,7 +218,8 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
 
 std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, const Storage& storage) const {
   if (segments_->counts_built())
-    if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage)) return cuts;
+    for (const size_t kept : {size_t{1}, size_t{4}})  // mostly one is enough
+      if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage, kept)) return cuts;
   const std::vector<PositionSet> sets = prefixes(periods, storage);
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
   const Chain& chain = segments_->chain();

@@ -70,7 +70,8 @@ class CutSearch {
   };
   Memory new_memory() const { return {std::vector<std::optional<PositionSet>>(kinds_.size()), {}, SegmentLoads::Found(*segments_)}; }
   // From the first device on, each as far as it goes and shown to fit: for loads of which a larger stretch may demand less. May miss cuts.
-  std::optional<std::vector<int64_t>> cuts_from_first(const Periods& periods, const Storage& storage) const;
+  // `kept`: ends of a device, the furthest, from which the next one is looked at.
+  std::optional<std::vector<int64_t>> cuts_from_first(const Periods& periods, const Storage& storage, size_t kept) const;
   std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage, Reached* reached = nullptr) const;
   PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
                    Memory& memory) const;

@@ -345,7 +345,7 @@ std::vector<double> waiting_seconds(const PlanTask& task, const Candidate& candi
 // What waits in boards' own memories for its errors takes time of them that a search gave to weights, which the plan has lost by then:
 // searches that leave each board as much as they have taken so far may lose less.
 std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& chosen, std::string& standstill) {
-  const double bound = chosen.plan.lower_bound_seconds_per_image;
+  double bound = chosen.plan.lower_bound_seconds_per_image;
   std::optional<Candidate> best;
   const auto known = [&]() -> const Candidate& { return best ? *best : chosen; };
   PlanTask leaving = chosen.attempt->task;
@@ -353,7 +353,7 @@ std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& ch
   for (int round = 0; round < kMostRoundsForWords; ++round) {
     const double seconds = known().summary.seconds_per_image;
     if (seconds <= bound * (1 + kWorthWords)) break;
-    std::optional<Candidate> candidate = fastest_as_built(task, leaving, chosen.plan.micro_batch, bound, seconds / (1 + kWorthSharing));
+    std::optional<Candidate> candidate = fastest_as_built(task, leaving, chosen.plan.micro_batch, seconds / (1 + kWorthSharing), bound, {});
     if (!candidate || !add_mini_batch_time(task, *candidate, standstill)) break;
     const std::vector<double> more = waiting_seconds(task, *candidate);
     bool none_more = true;

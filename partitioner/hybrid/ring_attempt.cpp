@@ -179,12 +179,14 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
   return candidate_of(task, attempt, attempt->solution, lower_bound);
 }
 
-std::optional<Candidate> fastest_as_built(const PlanTask& task, PlanTask searched, int64_t micro_batch, double bound, double known) {
-  searched.options.streamed_words = StreamedWords::kBuilt;
-  const auto built = std::make_shared<const RingAttempt>(std::move(searched), micro_batch);
+std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
+                                          const std::function<double(double known)>& better_bound) {
+  PlanTask counting = searched;
+  counting.options.streamed_words = StreamedWords::kBuilt;
+  const auto built = std::make_shared<const RingAttempt>(std::move(counting), micro_batch);
   std::optional<Candidate> fastest;
   double low = bound, high = known;
-  for (double at = bound * (1 + kCloseEnough); high > low * (1 + kWorthLooking); at = low + (high - low) / 2) {
+  const auto look = [&](double at) {
     const RingSolution solution = built->solver.solve_within(at);
     std::optional<Candidate> found;
     if (solution.feasible) found = candidate_of(task, built, solution, bound);
@@ -192,9 +194,18 @@ std::optional<Candidate> fastest_as_built(const PlanTask& task, PlanTask searche
       high = found->summary.seconds_per_image;
       fastest = std::move(found);
     } else {
-      low = at;
+      low = std::max(low, at);
+    }
+  };
+  look(low * (1 + kCloseEnough));
+  if (better_bound && high > bound * (1 + kWorthLooking)) {
+    bound = std::max(bound, better_bound(high));
+    if (bound * (1 + kCloseEnough) > low) {
+      low = bound;
+      look(low * (1 + kCloseEnough));
     }
   }
+  while (high > low * (1 + kWorthLooking)) look(low + (high - low) / 2);
   return fastest;
 }
 
@@ -251,9 +262,9 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   }
   if (!packs) return std::nullopt;
   if (enlarges && fastest->summary.seconds_per_image > bound * (1 + kWorthLooking)) {
-    bound = bound_as_built(*attempt, bound, fastest->summary.seconds_per_image);
     const double seconds = fastest->summary.seconds_per_image;
-    if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), bound, seconds))
+    const auto better_bound = [&](double known) { return bound_as_built(*attempt, bound, known); };
+    if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound))
       fastest = std::move(*built);
     fastest->plan.lower_bound_seconds_per_image = bound;
     fastest->plan.optimality_gap = std::max(0.0, fastest->summary.seconds_per_image / bound - 1);

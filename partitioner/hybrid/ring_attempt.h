@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -63,6 +64,8 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
 
 // A plan faster than `known`, seconds a sample between updates, in a search that counts engines as they are built: near the bound if there
 // is one, else by bisection. Nothing where none is found, which proves nothing: a larger shard may take less than a smaller one.
-std::optional<Candidate> fastest_as_built(const PlanTask& task, PlanTask searched, int64_t micro_batch, double bound, double known);
+// `better_bound`: asked for a better one up to a period, where none is near; may be empty.
+std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
+                                          const std::function<double(double known)>& better_bound);
 
 }  // namespace millrace
