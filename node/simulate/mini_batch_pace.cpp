@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMostMicroBatches = 16;
 constexpr int64_t kMostOfSeveralSamples = 8;  // where a micro-batch has more than one
 constexpr int64_t kFewestMicroBatches = 4;
+constexpr double kFewRows = 8192;       // of a run that is short however long its mini-batches are
 constexpr int64_t kSteadySamples = 48;  // at least
 constexpr double kUpdatePeriods = 1.8;
 constexpr double kSteady = 5e-3;     // by how much what a sample takes may differ between two lengths
@@ -66,6 +67,10 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
   const bool passes = std::any_of(plan.flows.begin(), plan.flows.end(), [](const Flow& flow) { return carries_parameters(flow); });
   if (!some_turn && !(plan.alignment == Alignment::kFlush && passes))
     run = std::min(all, plan.alignment == Alignment::kFlush ? most : std::max(most, plan.windows.front()));
+  // Its windows hold more samples in longer mini-batches, and what those fill may slow down late: a short run tells.
+  if (plan.alignment == Alignment::kFlush && pace.streams &&
+      rows_of_sample(plan, graph) * static_cast<double>(2 * plan.mini_batch) <= kFewRows)
+    run = all;
   // Of parameters stored elsewhere a mini-batch takes a pass more than it has micro-batches: in shorter ones that can fill a link.
   Plan shorter = run == all ? plan : with_mini_batch(plan, graph, run);
   while (run < all && simulation::pace_of(shorter, graph).period > pace.period) {

@@ -9,13 +9,14 @@
 // micro-batches takes as long for each beyond the first few: mini-batches of 16 micro-batches (8 where they have several samples, or the
 // largest window) are run then, and the rest is added at what a sample takes between updates. That is a period, which differs from the
 // whole run by less than a third of one; where the second halves of mini-batches are slower than that, longer ones are run until two
-// lengths agree. Devices that take turns are run as they are, and so are links that the passes of shorter mini-batches would fill. A ring
-// that would take seconds is run with mini-batches of no fewer than four micro-batches; where even that is too long, two micro-batches are
-// run, and what an update holds up follows from their passage (update_hold.h): deep stacks of recurrent layers, on whose boards sequences
-// of thousands of steps are rows, have updates for nothing where networks of convolutions lose two periods. Rings of so many rows that two
-// micro-batches take seconds, and long ones where parameters travel or some devices take turns, are not run: an update counts 1.8 periods
-// then, which is the middle of what the zoo's networks take, and where parameters travel two for every sample of a micro-batch; the
-// longest update of a device comes on top. Pure. Fails as simulate() does, with kStandstill on a plan that deadlocks.
+// lengths agree. Devices that take turns are run as they are, and so are links that the passes of shorter mini-batches would fill, and
+// under flush, where windows are as long as mini-batches, networks of few rows. A ring that would take seconds is run with mini-batches of
+// no fewer than four micro-batches; where even that is too long, two micro-batches are run, and what an update holds up follows from their
+// passage (update_hold.h): deep stacks of recurrent layers, on whose boards sequences of thousands of steps are rows, have updates for
+// nothing where networks of convolutions lose two periods. Rings of so many rows that two micro-batches take seconds, and long ones where
+// parameters travel or some devices take turns, are not run: an update counts 1.8 periods then, which is the middle of what the zoo's
+// networks take, and where parameters travel two for every sample of a micro-batch; the longest update of a device comes on top. Pure.
+// Fails as simulate() does, with kStandstill on a plan that deadlocks.
 #pragma once
 
 #include <string_view>
