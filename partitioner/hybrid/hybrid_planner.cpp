@@ -13,6 +13,7 @@
 #include "core/plan/schedule.h"
 #include "core/plan/time_chunking.h"
 #include "core/plan/words_outside.h"
+#include "partitioner/hybrid/other_cuts.h"
 #include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_attempt.h"
 #include "partitioner/hybrid/ring_plan.h"
@@ -223,22 +224,9 @@ bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std
   return add_mini_batch_time(task, candidate, standstill) && candidate.summary.images_per_second > wanted;
 }
 
-// The same with whole layers on every device, where the best cuts divide some.
-std::shared_ptr<const RingAttempt> with_whole_layers(const PlanTask& task, const RingAttempt& best) {
-  const auto inside = [&](int64_t cut) {
-    const Chain& chain = best.solver.chain();
-    return cut > 0 && cut < chain.end() && chain.begin_of(chain.group_at(cut)) != cut;
-  };
-  if (task.options.strategy != Strategy::kHybrid || std::ranges::none_of(best.solution.cuts, inside)) return nullptr;
-  PlanTask whole = task;
-  whole.options.strategy = Strategy::kLayer;
-  std::unique_ptr<RingAttempt> attempt = best_attempt(whole, best.solver.micro_batch());
-  return attempt->solution.feasible ? std::move(attempt) : nullptr;
-}
-
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
-// they do not: slower between updates, and at an update or with every pass perhaps faster. Devices that take turns wait for what crosses a
-// cut inside a layer in the middle of their work, so whole layers may be faster there, too.
+// they do not: slower between updates, and at an update or with every pass perhaps faster. Where devices take turns also some with other
+// cuts, for the same reason.
 // `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
 std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Findings& findings) {
   std::string& standstill = findings.standstill;
@@ -246,7 +234,8 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   double wanted = task.wanted;
   for (const Candidate& known : before)
     if (known.timed) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
-  std::vector<Candidate> at_an_update;  // faster there, perhaps
+  std::vector<Candidate> at_an_update;                      // faster there, perhaps
+  std::vector<std::shared_ptr<const RingAttempt>> in_turn;  // of which other cuts may be
   const bool streams = streams_rows(task);
   const bool full = task.options.accounting == Accounting::kFull;
   int64_t no_faster_in_a_row = 0;
@@ -281,9 +270,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       if (with_users->solution.feasible)
         if (std::optional<Candidate> local = fastest_of(quiet, with_users)) at_an_update.push_back(std::move(*local));
     }
-    if (full && !streams)
-      if (const std::shared_ptr<const RingAttempt> whole = with_whole_layers(task, *attempt))
-        at_an_update.push_back(candidate_of(task, whole, solution.lower_bound));
+    if (full && !streams) in_turn.push_back(attempt);
     const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
     candidate.surpassed = streams && better != before.end();
     if (candidate.surpassed && better->timed) {
@@ -302,6 +289,20 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     const bool slower = told && candidate.summary.images_per_second <= candidates.back().summary.images_per_second;
     candidates.push_back(std::move(candidate));
     if (slower) break;
+  }
+  // What is known by then leaves most of the other cuts out.
+  for (Candidate& candidate : candidates) {
+    if (in_turn.empty() || chooses_chunks(task) || candidate.summary.images_per_second <= wanted) continue;
+    if (add_mini_batch_time(task, candidate, standstill)) wanted = std::max(wanted, candidate.summary.images_per_second);
+  }
+  std::ranges::stable_sort(in_turn, {}, [](const auto& attempt) { return attempt->solution.lower_bound; });
+  for (const std::shared_ptr<const RingAttempt>& attempt : in_turn) {
+    if (wanted > 0 && attempt->solution.lower_bound >= 1 / wanted) break;
+    for (Candidate& other : other_cuts(task, attempt, wanted)) {
+      const bool may_be_best = !chooses_chunks(task) && other.summary.images_per_second > wanted;
+      if (may_be_best && add_mini_batch_time(task, other, standstill)) wanted = std::max(wanted, other.summary.images_per_second);
+      at_an_update.push_back(std::move(other));
+    }
   }
   std::ranges::move(at_an_update, std::back_inserter(candidates));
   std::erase_if(candidates, [](const Candidate& candidate) { return candidate.surpassed; });

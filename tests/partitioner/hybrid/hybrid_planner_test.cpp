@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
@@ -125,6 +126,37 @@ TEST(HybridPlanner, LayersStayWholeWhenAsked) {
   ASSERT_TRUE(layer.feasible);
   for (const Group& group : layer.plan->groups) EXPECT_EQ(group.split, Split::kWhole);
   EXPECT_GT(hybrid.summary.images_per_second, layer.summary.images_per_second);
+}
+
+// A mini-batch in which devices wait for all that crosses cuts: its fastest cuts are light ones, which are not those of the shortest
+// period.
+TEST(HybridPlanner, WhatIsFoundForARingIsFoundWhereItsLinksAreFaster) {
+  int fell_between = 0;
+  for (const char* name : {"lenet5", "fashion-cnn", "vgg11-cifar"}) {
+    const Graph graph(zoo_model(name));
+    for (const int64_t devices : {2, 3}) {
+      double before = 0;
+      for (const double gbps : {1.0, 2.0, 4.0, 8.0, 16.0, 32.0}) {
+        CpuRing ring(graph, std::vector<double>(to_size(devices), 1), gbps);
+        ring.task.options.accounting = Accounting::kFull;
+        ring.task.options.micro_batch = 8;
+        ring.task.mini_batch_time = [](const Plan& plan, const Graph& of) {
+          Plan steady = plan;
+          steady.accounting = Accounting::kFpdeep;
+          const PlanSummary summary = summarize(steady, of);
+          double bits = 0;
+          for (const LinkFigures& link : summary.links) bits += link.forward_bits_per_image + link.backward_bits_per_image;
+          return MiniBatchTime{static_cast<double>(plan.mini_batch) * (summary.seconds_per_image + 1e-9 * bits), "fitted"};
+        };
+        const Outcome outcome = plan_ring(ring.task);
+        ASSERT_TRUE(outcome.feasible) << name;
+        EXPECT_GE(outcome.summary.images_per_second, before * (1 - 1e-6)) << name << " on " << devices << " at " << gbps << " Gb/s";
+        before = outcome.summary.images_per_second;
+        fell_between += outcome.summary.faster_between_updates > 0 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(fell_between, 0) << "light cuts were never better";
 }
 
 TEST(HybridPlanner, SlowLinksSetThePaceAndAreSaidTo) {
