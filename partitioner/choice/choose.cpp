@@ -102,6 +102,7 @@ class RingChooser {
       best = std::move(better);
       kept_ = std::move(places);
     }
+    if (all_stream_ && task_->options.strategy != Strategy::kKind) try_kinds_alone(all, best);
     return best;
   }
 
@@ -134,6 +135,31 @@ class RingChooser {
     if (rate_of(same) < rate_of(best) * (1 - kWorthAnother)) return;
     hold_to_bound(best, same);
     best = std::move(same);
+  }
+
+  // Rows of boards of one kind, each with as many of them as are best: leaving out one after the other from all of them together may have
+  // ended with another kind, which a few of these surpass.
+  void try_kinds_alone(const Places& all, Outcome& best) {
+    const auto runs = runs_of(*task_, all);
+    if (runs.size() < 2) return;
+    for (const auto& [first, last] : runs) {
+      const Places row(all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last + 1));
+      if (std::ranges::includes(row, kept_)) continue;
+      const double wanted = rate_of(best) * (1 + worth());
+      const PlanTask alone = without_devices(*task_, row);
+      if (best.feasible && !can_reach(alone, wanted)) continue;
+      RingChooser chooser(alone, false);
+      if (rate_of(chooser.run(true)) <= wanted) continue;
+      Places places;
+      for (const int64_t place : chooser.kept_) places.push_back(fast_item(row, place));
+      Outcome better = outcome_of(places);
+      if (rate_of(better) <= wanted) continue;
+      note(kept_, best);
+      note(places, better);
+      if (best.feasible) hold_to_bound(best, better);
+      best = std::move(better);
+      kept_ = std::move(places);
+    }
   }
 
   double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
@@ -194,6 +220,9 @@ class RingChooser {
         if (may_reach(places, rate)) tries.push_back(std::move(places));
         if (some_stream_) break;
       }
+      if (mixed && known.feasible)
+        for (Places& places : shorter_for_micro_batches(run))
+          if (may_reach(places, rate)) tries.push_back(std::move(places));
       if (!some_stream_ || !known.feasible || length < 3) continue;
       // As many as change nothing between updates.
       const double steady = (1 - kWorthChoosing) / known.summary.seconds_per_image;
@@ -211,6 +240,21 @@ class RingChooser {
       for (size_t keeps = 1; keeps < length; keeps *= 2)
         if (const size_t count = length - keeps; count > 1 && count < low && may_reach(without_last(kept_, run, count), rate))
           tries.push_back(without_last(kept_, run, count));
+    }
+    return tries;
+  }
+
+  // As many of a row as are too many for a larger micro-batch, each time one more may be chosen.
+  std::vector<Places> shorter_for_micro_batches(const std::pair<size_t, size_t>& run) const {
+    std::vector<Places> tries;
+    const auto sizes_of = [&](const Places& places) { return micro_batches_to_try(without_devices(*task_, places)).size(); };
+    size_t sizes = sizes_of(without_last(kept_, run, 1));  // one is left out anyway
+    for (size_t count = 2; count <= run.second - run.first; ++count) {
+      Places places = without_last(kept_, run, count);
+      if (const size_t more = sizes_of(places); more > sizes) {
+        sizes = more;
+        tries.push_back(std::move(places));
+      }
     }
     return tries;
   }
