@@ -67,20 +67,6 @@ TEST(MiniBatchPace, CountsWhatHoldsARingBackBetweenUpdates) {
   EXPECT_GT(slowed, 0);
 }
 
-// Under flush a longer mini-batch has a larger window, and memories that it fills late.
-TEST(MiniBatchPace, NetworksOfFewRowsAreRunAsTheyAreUnderFlush) {
-  for (const double act : {1.2, 1.5, 2.0, 3.0, 4.0})
-    for (const double latency : {0.5, 2.0, 4.0, 8.0})
-      for (const int64_t rows : {4, 6}) {
-        const Graph graph(row_convolutions(3, rows, 3));
-        Plan plan = one_layer_per_device(graph, {10, 10, 0, latency}, 64, Alignment::kFlush);
-        set_times(plan, graph, kMicrosecond);
-        with_act_ram(plan, graph, act);
-        const double whole = simulated_seconds(plan, graph, 2);
-        EXPECT_NEAR(mini_batch_pace(plan, graph).seconds / whole, 1, 1e-9) << act << " " << latency << " " << rows;
-      }
-}
-
 TEST(MiniBatchPace, ShortMiniBatchesAreRunAsTheyAre) {
   const Graph graph(row_convolutions(3, 8, 3));
   Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 8, Alignment::kFpdeep, {3, 2, 2});
