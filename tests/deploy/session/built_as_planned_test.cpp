@@ -92,15 +92,21 @@ TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
   }
 }
 
-// Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out.
+// Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out: in steps of channels the search
+// finds 3,357, 2,507, 241 and 378 images/s.
 TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
-  for (const auto& [model, cluster] :
-       {std::pair("vgg16-cifar", "vc709x15"), std::pair("vgg11-cifar", "vc709x8+zc706"), std::pair("alexnet", "zc706x17")}) {
-    const Graph graph(find_model(model));
-    const std::optional<Plan> plan = planned(graph, cluster);
-    ASSERT_TRUE(plan) << model;
-    EXPECT_LT(plan->optimality_gap, 0.01) << model << " " << cluster;
-    for (const DeviceCheck& check : checks_of(*plan, graph)) EXPECT_TRUE(check.fits()) << model << " " << check.index << check.lacks;
+  struct Case {
+    const char *model, *cluster;
+    double images_per_second;
+  };
+  for (const Case& at : {Case{"vgg16-cifar", "vc709x15", 3496}, Case{"vgg11-cifar", "vc709x8+zc706", 2621},
+                         Case{"alexnet", "zc706x17", 258}, Case{"vgg16-cifar", "zc706x17", 383}}) {
+    const Graph graph(find_model(at.model));
+    const Outcome outcome = outcome_of(graph, at.cluster, Accounting::kFull);
+    ASSERT_TRUE(outcome.plan) << at.model;
+    EXPECT_GE(outcome.summary.images_per_second, at.images_per_second) << at.model << " " << at.cluster;
+    EXPECT_LT(outcome.plan->optimality_gap, 0.01) << at.model << " " << at.cluster;
+    for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << at.model << check.index << check.lacks;
   }
 }
 

@@ -55,5 +55,19 @@ MUTATIONS = [
      "const double moved = 0 * static_cast<double>(elements) * bits_per_element;"),
 ]
 
+CLOSE = ("test_deploy_session", "BuiltAsPlanned.CloseToWhatIsRuledOut")
+BUILT = [
+    ("as built nothing is ruled out below the plan", "partitioner/hybrid/ring_attempt.cpp", "bound = std::max(bound, better_bound(high));",
+     "bound = std::max(bound, high);", *CLOSE),
+    ("plans as built are looked for near the bound alone", "partitioner/hybrid/ring_attempt.cpp",
+     "  while (high > low * (1 + kWorthLooking)) look(low + (high - low) / 2);\n", "", *CLOSE),
+    ("one end of a device is kept", "partitioner/hybrid/cut_search.cpp", "{size_t{1}, size_t{4}}", "{size_t{1}}", *CLOSE),
+    ("larger parts of a layer count for nothing", "fpga/cost/engine_memories.cpp",
+     "from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();", "std::vector<LeastBuilt>();",
+     "test_fpga_cost", "GeneratedEngines.LeastBuiltAreNoMoreThanWhatIsBuilt"),
+    ("samples that wait outside leave all time to weights", "partitioner/hybrid/segment_load.h", "return period - seconds_waiting(device);",
+     "return period;", "test_study", "Accounting.SamplesThatWaitOutsideTakeTimeOfTheMemory"),
+]
+
 if __name__ == "__main__":
-    sys.exit(run_mutations(__doc__, [(name, f"partitioner/hybrid/{file}", old, new, "test_hybrid", "*") for name, file, old, new in MUTATIONS]))
+    sys.exit(run_mutations(__doc__, [(name, f"partitioner/hybrid/{file}", old, new, "test_hybrid", "*") for name, file, old, new in MUTATIONS] + BUILT))

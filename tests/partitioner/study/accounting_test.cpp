@@ -104,6 +104,8 @@ TEST(Accounting, SamplesThatWaitOutsideTakeTimeOfTheMemory) {
   ASSERT_TRUE(shared.feasible);
   EXPECT_LE(shared.summary.seconds_per_image, both * (1 + 1e-9));
   EXPECT_GT(shared.summary.seconds_per_image, 1.01 * alone.summary.seconds_per_image);
+  // Other boards take over weights from those.
+  EXPECT_LT(shared.summary.seconds_per_image, 1.07 * alone.summary.seconds_per_image);
   EXPECT_GT(shared.plan->optimality_gap, alone.plan->optimality_gap);
   StudyTask study = rings.task(0);  // whose points are such plans
   study.options = task.options;
