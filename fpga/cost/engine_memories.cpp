@@ -464,25 +464,25 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   return found;
 }
 
-// To and from the memory outside, a sample, of so many of the fastest engines.
-const std::vector<double>& GeneratedEngines::bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
-                                                      size_t place, size_t fastest, Reserves& reserves) const {
-  reserves.bytes_of_choices.resize(reserves.of_smallest.size());
-  std::vector<double>& bytes = reserves.bytes_of_choices[place];
-  if (bytes.size() >= fastest) return bytes;
-  if (!weights.off_chip) {
-    bytes.resize(fastest, 0);
-    return bytes;
-  }
+// Of so many of the fastest engines.
+const std::vector<GeneratedEngines::Moved>& GeneratedEngines::moved_by(const Layer& layer, const GeneratedEngine& engine,
+                                                                       const WeightsAt& weights, size_t place, size_t fastest,
+                                                                       Reserves& reserves) const {
+  reserves.moved_by_choices.resize(reserves.of_smallest.size());
+  std::vector<Moved>& moved = reserves.moved_by_choices[place];
+  if (moved.size() >= fastest) return moved;
   const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
   const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
   Fronts& fronts = fronts_of(layer, engine.width, shape);
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, engine.width, shape);
   const std::span<const EngineFront::Choice> choices = front.choices();
-  while (bytes.size() < fastest)
-    bytes.push_back(bytes_per_sample(streams, front.engine(choices[choices.size() - 1 - bytes.size()]), shape, layer.error_back));
-  return bytes;
+  while (moved.size() < fastest) {
+    const EngineParallelism parallelism = front.engine(choices[choices.size() - 1 - moved.size()]);
+    const double bytes = weights.off_chip ? bytes_per_sample(streams, parallelism, shape, layer.error_back) : 0;
+    moved.push_back({parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes, bytes});
+  }
+  return moved;
 }
 
 std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -499,23 +499,24 @@ std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& e
     const size_t place = places - 1 - from_all.size();
     std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
     const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, reserves.cycles, reserves);
-    const std::vector<double>& bytes = bytes_of(layer, engine, weights, place, choices.size(), reserves);
+    const std::vector<Moved>& moved = moved_by(layer, engine, weights, place, choices.size(), reserves);
     for (size_t i = 0; i < choices.size(); ++i) {
       const SizedBlocks& choice = choices[i];
       if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
-      const LeastBuilt more{choice.tiles, choice.bram18, bytes[i]};
+      const LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes};
       if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
       std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
       least.push_back(more);
     }
-    std::ranges::sort(least, {}, [](const LeastBuilt& known) { return std::tuple(known.tiles, known.bram18, known.bytes); });
+    std::ranges::sort(least, {},
+                      [](const LeastBuilt& known) { return std::tuple(known.tiles, known.bram18, known.input_channels, known.bytes); });
     from_all.push_back(std::move(least));
   }
   std::vector<EngineMemory> found;
   for (const LeastBuilt& least : from_all[places - steps]) {
     EngineMemory& memory = found.emplace_back();
     memory.bram18 = least.bram18;
-    memory.input_channels = engine.held.inputs;
+    memory.input_channels = least.input_channels;
     memory.streamed_bytes = least.bytes;
     memory.tiles = least.tiles;
   }

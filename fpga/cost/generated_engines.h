@@ -188,9 +188,16 @@ class GeneratedEngines {
   };
   // What no other engine undercuts.
   struct LeastBuilt {
-    int64_t tiles = 0, bram18 = 0;
+    int64_t tiles = 0, bram18 = 0, input_channels = 0;
     double bytes = 0;
-    bool undercuts(const LeastBuilt& other) const { return tiles <= other.tiles && bram18 <= other.bram18 && bytes <= other.bytes; }
+    bool undercuts(const LeastBuilt& other) const {
+      return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes;
+    }
+  };
+  // What an engine holds of its input, and moves a sample to and from the memory outside.
+  struct Moved {
+    int64_t input_channels = 0;
+    double bytes = 0;
   };
   // By held channels, in steps of so many, which are places; found when first asked for.
   // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
@@ -216,8 +223,8 @@ class GeneratedEngines {
     std::vector<EngineMemory> of_channels;
     std::array<std::vector<FewestOfSizes>, 2> of_sizes;
     std::vector<double> bytes;
-    std::vector<std::vector<LeastBuilt>> least_built;   // of so many channels and of more, from all channels down
-    std::vector<std::vector<double>> bytes_of_choices;  // as many as were asked for
+    std::vector<std::vector<LeastBuilt>> least_built;  // of so many channels and of more, from all channels down
+    std::vector<std::vector<Moved>> moved_by_choices;  // as many as were asked for
 
     void ask(int64_t asked) {
       if (cycles == asked) return;
@@ -235,8 +242,8 @@ class GeneratedEngines {
   // Engines that keep up, the fastest first. Where nobody else asks.
   std::span<const SizedBlocks> choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                           int64_t cycles, Reserves& reserves) const;
-  const std::vector<double>& bytes_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                      size_t fastest, Reserves& reserves) const;
+  const std::vector<Moved>& moved_by(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                     size_t fastest, Reserves& reserves) const;
   const FewestOfSizes& fewest_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
                                  Reserves& reserves) const;
   // Of engines that keep up, 0 where none does.

@@ -370,6 +370,31 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
   return furthest(device, to, true, period, storage_to(device, to, given), found);
 }
 
+// More units than these that are taken, where a few channels more are not: lanes of engines divide some numbers of channels better.
+int64_t SegmentLoads::beyond(int64_t group, int64_t from, int64_t units, int64_t left, bool back,
+                             const std::function<bool(int64_t)>& takes) const {
+  constexpr int64_t kMostBeyond = 16;     // steps without success
+  constexpr int64_t kChannelSteps = 512;  // of a layer
+  const LayerExtent& extent = chain_->extent_of(group);
+  const int64_t of_channel = chain_->split_of(group) == Split::kInputChannels && extent.conv_groups == 1 ? extent.outputs : 1;
+  const int64_t all = chain_->end_of(group) - chain_->begin_of(group);
+  const int64_t step = of_channel * std::max<int64_t>(1, all / of_channel / kChannelSteps);
+  for (int64_t tried = 0; tried < kMostBeyond && units < left; ++tried) {
+    // The next boundary between channels.
+    const int64_t at = back ? from - units : from + units;
+    int64_t next = back ? from - (at - 1) / step * step : (at / step + 1) * step - from;
+    next += tried * step;
+    next = std::min(next, left);
+    if (takes(next)) {
+      units = next;
+      tried = -1;
+    } else if (next == left) {
+      break;
+    }
+  }
+  return units;
+}
+
 int64_t SegmentLoads::furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const {
   const int64_t last = back ? 0 : chain_->end();
   if (from == last) return from;
@@ -395,6 +420,10 @@ int64_t SegmentLoads::furthest(int64_t device, int64_t from, bool back, double p
       const bool is_near = near != nullptr && *near > low && *near < std::min(high, left);
       const int64_t guess = is_near ? *near : low > 0 ? low + 1 : high - 1;
       units = most_units(low, high, guess, is_near || low > 0 || high <= left, takes);
+    }
+    if (units < left && counts_built() && parts_may_take_more()) {
+      units = beyond(g, begin(0) - chain_->begin_of(g), units, left, back, takes);
+      load_of(part, device, g, begin(units), begin(units) + units, period, found);
     }
     position += back ? -units : units;
     if (units < left) {

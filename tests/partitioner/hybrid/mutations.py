@@ -62,6 +62,8 @@ BUILT = [
     ("plans as built are looked for near the bound alone", "partitioner/hybrid/ring_attempt.cpp",
      "  while (high > low * (1 + kWorthLooking)) look(low + (high - low) / 2);\n", "", *CLOSE),
     ("one end of a device is kept", "partitioner/hybrid/cut_search.cpp", "{size_t{1}, size_t{4}}", "{size_t{1}}", *CLOSE),
+    ("as built the first unit that is too much ends a stretch", "partitioner/hybrid/segment_load.cpp", "kMostBeyond = 16;", "kMostBeyond = 0;",
+     *CLOSE),
     ("larger parts of a layer count for nothing", "fpga/cost/engine_memories.cpp",
      "from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();", "std::vector<LeastBuilt>();",
      "test_fpga_cost", "GeneratedEngines.LeastBuiltAreNoMoreThanWhatIsBuilt"),
