@@ -27,6 +27,8 @@ constexpr double kWorthChoosing = 1e-6;
 constexpr double kWorthIdleBoards = 1e-3;
 constexpr double kWorthAnother = 1e-9;
 constexpr double kNearly = 1e-2;
+// Samples a second: what cannot reach it is no plan.
+constexpr double kAnyRate = 1e-9;
 // Of what an update takes, on fewer boards where no parameters travel, beside the latency of the links that they are spared.
 constexpr double kUpdateOfFewer = 0.95;
 constexpr size_t kLongRing = 200;
@@ -147,7 +149,7 @@ class RingChooser {
       if (std::ranges::includes(row, kept_)) continue;
       const double wanted = rate_of(best) * (1 + worth());
       const PlanTask alone = without_devices(*task_, row);
-      if (best.feasible && !can_reach(alone, wanted)) continue;
+      if (!can_reach(alone, std::max(wanted, kAnyRate))) continue;
       RingChooser chooser(alone, false);
       if (rate_of(chooser.run(true)) <= wanted) continue;
       Places places;
