@@ -120,7 +120,9 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
       if (amount.name == "uram") uram = amount.amount;
       if (amount.name == "bram36") bram36 = amount.amount;
     }
-    if (uram <= 0 || device.uram <= uram) continue;
+    if (uram <= 0) continue;
+    if (device.bram36 > bram36) return false;  // some may be of UltraRAM; which of them is not known here
+    if (device.uram <= uram) continue;
     // Which numbers of blocks may move.
     const auto most = static_cast<int64_t>(std::max(0.0, (bram36 - device.bram36) / kBram36OfUram));
     std::vector<bool> moves(to_size(most) + 1);

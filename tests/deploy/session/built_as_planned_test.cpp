@@ -92,6 +92,19 @@ TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
   }
 }
 
+// Fast engines of a dense layer have many shallow memories: more block RAM than a board has, and not all of it may be UltraRAM.
+TEST(BuiltAsPlanned, WithMoreMemoriesThanBlocksOfOneKind) {
+  const Graph graph(parse_model(R"(name: "wide" input { channels: 4 height: 33 width: 33 }
+    layers { name: "conv" conv2d { out_channels: 16 kernel: 1 } } layers { name: "relu" relu {} }
+    layers { name: "pool" average_pool { kernel: 2 stride: 2 ceil_mode: true } } layers { name: "flat" flatten {} }
+    layers { name: "fc" dense { out_features: 512 } } layers { name: "relu2" relu {} } layers { name: "out" dense { out_features: 10 } }
+    layers { name: "loss" softmax_cross_entropy {} })",
+                                "test"));
+  const std::optional<Plan> plan = planned(graph, "u280x2");
+  ASSERT_TRUE(plan);
+  for (const DeviceCheck& check : checks_of(*plan, graph)) EXPECT_TRUE(check.fits()) << check.index << check.lacks;
+}
+
 // Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out: in steps of channels the search
 // finds 3,357, 2,507, 241 and 378 images/s.
 TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
