@@ -211,18 +211,12 @@ int64_t error_back_cycles_of_next(const EngineParallelism& engine, const Convolu
 
 namespace {
 
+// Over the rows that FP reads, with every sum of a row in one sweep.
 Walk gradient_walk(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  const EngineMemories memories = engine_memories(engine, shape);
-  return {.steps = shape.out_height(),
-          .parts = 1,
-          .part_sweeps = 1,
-          .sweep_cycles = gradient_compute(sweeps_of(engine, shape), shape.out_width()),
-          .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
-          .map_rows = shape.height,
-          .stride = engine.stride,
-          .first_top = -shape.pad_h,
-          .window_rows = engine.kernel,
-          .bank_rows = rows_of_banks(memories.row_banks)};
+  Walk walk = forward_walk(engine, shape);
+  walk.part_sweeps = 1;
+  walk.sweep_cycles = gradient_compute(sweeps_of(engine, shape), shape.out_width());
+  return walk;
 }
 
 }  // namespace
