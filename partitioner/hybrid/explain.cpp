@@ -229,7 +229,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
   const bool proven = bound_is_proven(*outcome.plan);
   if (const std::string no_gap = no_gap_text(summary, sample_word(*task.graph).many); !no_gap.empty())
     sentences.push_back("how far it is from the best is not known: " + no_gap);
-  else if (summary.optimality_gap > 1e-6)
+  else if (!meets_bound(*outcome.plan, summary.optimality_gap))
     sentences.push_back(fmt::format("{} {:.4g} {}/s {} {}; the plan is {:.2f}% below that bound", proven ? "at most" : "cuts for more than",
                                     summary.lower_bound_images_per_second, sample_word(*task.graph).many,
                                     proven ? "are possible" : "are ruled out", bound_counts(*outcome.plan), 100 * summary.optimality_gap));

@@ -24,6 +24,8 @@ constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.03
 constexpr double kLeastPart = 8;
 // How far a plan may be from what is ruled out before both are looked at as engines are built; and how close they are to come then.
 constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
+// As close as bounds are found.
+constexpr double kOfBounds = 1e-4;
 // How much longer a period may be where another lets every memory find blocks of one kind.
 constexpr double kLongestForBlocks = 0.01;
 // Of memories, down to where no plan finds its blocks otherwise.
@@ -67,11 +69,11 @@ std::shared_ptr<const RingAttempt> with_words(const RingAttempt& attempt, Stream
   return std::make_shared<const RingAttempt>(std::move(counting), attempt.solver.micro_batch());
 }
 
-// The longest period up to this one that no engines keep as they are built.
-double bound_as_built(const RingAttempt& attempt, double known, double period) {
+// For what no engines can keep as they are built.
+PlanTask with_least_built(const RingAttempt& attempt) {
   PlanTask least = with_least_engines(attempt.task, may_leave_empty(attempt.task), StreamedWords::kLeastBuilt);
   least.options.waiting_seconds.clear();
-  return std::max(known, RingSolver(least, attempt.solver.micro_batch()).longest_ruled_out(period, known));
+  return least;
 }
 
 // Of another solution than the attempt's own.
@@ -188,11 +190,14 @@ std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& 
   const auto built = std::make_shared<const RingAttempt>(std::move(counting), micro_batch);
   std::optional<Candidate> fastest;
   double low = bound, high = known;
+  const auto packs = [&](const Candidate& found) {
+    return packs_blocks(task, found) || (task.finds_blocks && task.finds_blocks(found.plan, *task.graph, /*thoroughly=*/false));
+  };
   const auto look = [&](double at) {
     const RingSolution solution = built->solver.solve_within(at);
     std::optional<Candidate> found;
     if (solution.feasible) found = candidate_of(task, built, solution, bound);
-    if (found && fits_devices(*found) && packs_blocks(task, *found) && found->summary.seconds_per_image < high) {
+    if (found && found->summary.seconds_per_image < high && fits_devices(*found) && packs(*found)) {
       high = found->summary.seconds_per_image;
       fastest = std::move(found);
     } else {
@@ -263,11 +268,19 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     }
   }
   if (!packs) return std::nullopt;
-  if (enlarges && fastest->summary.seconds_per_image > bound * (1 + kWorthLooking)) {
+  if (enlarges) {
+    const PlanTask task_of_least = with_least_built(*attempt);
+    const RingSolver least(task_of_least, attempt->solver.micro_batch());
+    // In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
+    const double nearly = bound / (1 + kOfBounds);
+    const bool stands = least.rules_out(nearly);
+    if (!stands) bound = least.longest_ruled_out(nearly);
+    const auto longer = [&](double known) { return least.longest_ruled_out(known, bound); };
     const double seconds = fastest->summary.seconds_per_image;
-    const auto better_bound = [&](double known) { return bound_as_built(*attempt, bound, known); };
-    if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound))
-      fastest = std::move(*built);
+    if (seconds > bound * (1 + kWorthLooking))
+      if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound,
+                                                            stands ? std::function<double(double)>(longer) : nullptr))
+        fastest = std::move(*built);
     fastest->plan.lower_bound_seconds_per_image = bound;
     fastest->plan.optimality_gap = std::max(0.0, fastest->summary.seconds_per_image / bound - 1);
   }

@@ -78,7 +78,10 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     const bool streams = task.models[d]->dedicated_engines();
     if (!streams) latency_seconds_[d] = 0;
     const double step = longest / kLatencySteps;
-    searched_latency_.push_back(step > 0 ? step * std::ceil(latency_seconds_[d] / step) : 0);
+    // What is ruled out holds no row that a plan may do without.
+    const bool least = task.options.streamed_words == StreamedWords::kLeastBuilt;
+    const double steps = step > 0 ? latency_seconds_[d] / step : 0;
+    searched_latency_.push_back(step * (least ? std::floor(steps) : std::ceil(steps)));
     const int64_t window = streams ? 0 : windows_[d];
     const double outside = seconds_waiting(static_cast<int64_t>(d));
     kinds_.push_back(

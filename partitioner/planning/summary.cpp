@@ -392,6 +392,8 @@ PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(
 
 bool bound_is_proven(const Plan& plan) { return engine_period_of(plan) <= 0; }
 
+bool meets_bound(const Plan& plan, double gap) { return gap <= (bound_is_proven(plan) ? 1e-6 : 1e-4); }
+
 std::string_view bound_counts(const Plan& plan) { return bound_is_proven(plan) ? "in this model" : "with memory as a search reserves it"; }
 
 void choose_before(const PlanSummary& other, PlanSummary& chosen, Plan& plan) {

@@ -140,6 +140,8 @@ PlanSummary summarize(const Plan& plan, const Graph& graph);
 // Not where engines are counted as they are built: those of a shorter period may take less memory than those of a longer one, which the
 // search takes for impossible.
 bool bound_is_proven(const Plan& plan);
+// Whether a gap is none: what a search rules out is known to 0.01%.
+bool meets_bound(const Plan& plan, double gap);
 // What a plan's bound counts, in words: "in this model", or "with memory as a search reserves it" where engines are counted as they are
 // built, whose memories may then take less than that.
 std::string_view bound_counts(const Plan& plan);

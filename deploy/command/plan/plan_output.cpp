@@ -191,7 +191,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     }
     const std::string no_gap = no_gap_text(summary, sample.many);
     line("optimality", !no_gap.empty() ? "-: " + no_gap
-                       : summary.optimality_gap < 1e-6
+                       : meets_bound(*outcome.plan, summary.optimality_gap)
                            ? fmt::format("{} {}", bound_is_proven(*outcome.plan) ? "no cuts are faster" : "no faster cuts found",
                                          bound_counts(*outcome.plan))
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s {}", 100 * summary.optimality_gap,
