@@ -67,7 +67,7 @@ class StretchLoad::Search {
  private:
   using Other = ShardLoad::Other;
   // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
-  static inline const int64_t kMostSteps = getenv("MS") ? atoi(getenv("MS")) : 400;
+  static constexpr int64_t kMostSteps = 400;
   static constexpr int64_t kMostStepsOfBest = 50'000;
 
   // A shard that may be held in other ways.
