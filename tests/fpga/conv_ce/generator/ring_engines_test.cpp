@@ -198,6 +198,17 @@ TEST(RingEngines, KeepThePaceBesideProcessors) {
   EXPECT_GT(pace.cycles_of(plan, "vc709"), 0);
 }
 
+// The plan has counted channels as wide as the slowest board's clock wants them, whether that board has work or not.
+TEST(RingEngines, StreamsAreAsWideAsForTheSlowestBoard) {
+  const Graph graph(four_layers(12, 12));
+  Plan plan = ring_in_time(graph, 900);
+  const int64_t lanes = ring_pace(plan, graph).lanes;
+  plan.cluster.devices.push_back(plan.cluster.devices.back());
+  plan.cluster.devices.back().device = "slow";
+  plan.budgets.push_back({"slow", {{"clock_hz", kTwoHundredMegahertz / 8}}});
+  EXPECT_GT(ring_pace(plan, graph).lanes, lanes);
+}
+
 // A joined map that only a pooling reads is around no engine, and wider than all that are.
 TEST(RingEngines, StreamsAreWideEnoughForWhatIsJoined) {
   ModelBuilder net("joined", {3, 12, 12});
