@@ -210,18 +210,19 @@ class FpgaCostModel final : public CostModel {
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
     const WeightsAt weights = weights_at(question, smallest);
-    const ShardDemand demand = demand_of(question, smallest);
-    double least = demand.amounts[kOnChipMemory], fewest = demand.seconds;
+    const ShardDemand of_smallest_one = demand_of(question, smallest);
     // One engine may have all multipliers of the board.
     const int64_t most = static_cast<int64_t>(board_.engine_dsps() / board_.dsps_per_mac) / (smallest.engines.count * tile_of(smallest));
     Searched with_another = searched;
     for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most)) {
       if (engine.engine.tiles() <= smallest.built->engine.tiles()) continue;
       LargerEngine larger{engine.engine.tiles(), demand_with(question, with_another, built_->memory_of(engine, weights), 0)};
-      const double memory = larger.demand.amounts[kOnChipMemory];
-      if (larger.demand.amounts[0] >= kNoSuchEngine || (memory >= least && larger.demand.seconds >= fewest)) continue;
-      least = std::min(least, memory);
-      fewest = std::min(fewest, larger.demand.seconds);
+      // Of engines no larger some take no more memory and read no more words.
+      const auto undercuts = [&](const ShardDemand& known) {
+        return known.amounts[kOnChipMemory] <= larger.demand.amounts[kOnChipMemory] && known.seconds <= larger.demand.seconds;
+      };
+      if (larger.demand.amounts[0] >= kNoSuchEngine || undercuts(of_smallest_one)) continue;
+      if (std::ranges::any_of(found, [&](const LargerEngine& known) { return undercuts(known.demand); })) continue;
       found.push_back(larger);
     }
     return found;
@@ -247,9 +248,8 @@ class FpgaCostModel final : public CostModel {
     use.built->reserved_tiles = memory.tiles;
     use.port_cycles = memory.port_cycles;
     use.streamed_bytes = memory.streamed_bytes;
-    const double act_ram_bits = use.buffers.act_ram.bits + use.buffers.state.bits + more_bits;
-    use.blocks =
-        built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits, {board_.bram36, board_.urams});
+    use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
+                              use.buffers.act_ram.bits + use.buffers.state.bits + more_bits, {board_.bram36, board_.urams});
     add_logic(question, searched.lane_logic, use);
     return demand_of(question, use);
   }
@@ -414,8 +414,9 @@ class FpgaCostModel final : public CostModel {
     const ConvolutionShape& held = use.built ? use.built->held : ConvolutionShape{};
     const auto elements = static_cast<double>(built ? held.inputs * held.outputs * held.kernel_h * held.kernel_w : use.shard.weights);
     const double kernels = elements * static_cast<double>(element_bits_) / 8, gradients = elements * kGradientBytes;
-    const auto forward = static_cast<double>(use.shard.forward.units / use.steps_of_pass);
-    const auto back = static_cast<double>(use.shard.error_back.units);
+    // What is built reads kernels once a step, of which strides leave fewer than there are rows.
+    const auto forward = static_cast<double>(built ? forward_passes(held) : use.shard.forward.units / use.steps_of_pass);
+    const auto back = static_cast<double>(built ? error_back_passes(held) : use.shard.error_back.units);
     const bool error_back = built ? use.built->error_back : use.shard.error_comes;
     const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(gradient_samples(question, use.shard)) : 0;
     OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};

@@ -434,6 +434,70 @@ TEST(GeneratedEngines, AreBuiltInTheSizeThatWasChosen) {
   EXPECT_GT(streamed, 40);
 }
 
+// Of engines that are built all are looked at that take less of something than every smaller one.
+TEST(GeneratedEngines, NoneThatIsBuiltIsLeftOut) {
+  std::mt19937_64 random(43);
+  const Graph graph(find_model("resnet18-cifar"));
+  const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock, 900);
+  const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
+  int64_t between = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    if (!node.divides || node.inputs[0] == kNetworkInput) continue;
+    for (int draw = 0; draw < 6; ++draw) {
+      const DrawnPart part = drawn_part(graph, node, random);
+      ShardQuestion question = part.question;
+      question.blocks = part.wide;
+      question.streamed_words = StreamedWords::kBuilt;
+      const std::vector<ShardDemand> ways = ways_of(*model, question);
+      if (ways.front().amounts[0] > 1e20) continue;
+      const double least = std::ranges::min(ways, {}, [](const ShardDemand& way) { return way.amounts[3]; }).amounts[3];
+      const double fewest = std::ranges::min(ways, {}, &ShardDemand::seconds).seconds;
+      const GeneratedEngine smallest = *engines->engine_for(node, part.wide, question.period_seconds, kClock);
+      for (const GeneratedEngine& engine : engines->that_keep_up(smallest, 300)) {
+        question.most_tiles = engine.engine.tiles();
+        const ShardDemand built = model->demand_of(question);
+        if (built.amounts[0] > 3060) continue;
+        EXPECT_TRUE(std::ranges::any_of(ways, [&](const ShardDemand& way) { return none_above(way, built); }))
+            << node.layer.name << " draw " << draw << " tiles " << question.most_tiles;
+      }
+      between += std::ranges::count_if(ways, [&](const ShardDemand& way) { return way.amounts[3] > least && way.seconds > fewest; });
+    }
+  }
+  EXPECT_GT(between, 10);
+}
+
+// No more words are counted than move, of layers whose stride leaves fewer steps to errors than there are rows among them.
+TEST(GeneratedEngines, CountTheWordsThatMove) {
+  const Graph graph(find_model("resnet18-cifar"));
+  const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock, 900);
+  const auto board = testing_support::vc709();
+  const auto model = make_fpga_cost_model(board, {.wire = ElementType::kFixed16}, {}, engines);
+  const double bandwidth = off_chip_bandwidth(model->inventory());
+  int64_t strided = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
+    if (conv == nullptr || !node.divides || node.inputs[0] == kNetworkInput) continue;
+    strided += conv->stride_h > 1 ? 1 : 0;
+    const LayerExtent extent = extent_of(graph, node.group);
+    const BlockList all = blocks_between(extent, Split::kInputChannels, {0, 0}, {extent.inputs, 0});
+    ShardQuestion question;
+    question.node = &node;
+    question.blocks = all;
+    question.period_seconds = 5e-3;
+    question.lifetime = 1;
+    question.off_chip = true;
+    question.gradient_samples = 1;
+    question.streamed_words = StreamedWords::kBuilt;
+    const ShardCost cost = model->cost_of(question);
+    const double bytes = amount(cost.resources, kOffChipBytesPerSample);
+    ASSERT_GT(bytes, 0) << node.layer.name;
+    EXPECT_NEAR(model->demand_of(question).seconds, bytes / bandwidth, 1e-9 * bytes / bandwidth) << node.layer.name;
+  }
+  EXPECT_GT(strided, 2);
+}
+
 TEST(GeneratedEngines, KeepThePeriodOrSayThatTheyDoNot) {
   const Graph graph(find_model("alexnet"));
   const GeneratedEngines engines(graph, kClock);
