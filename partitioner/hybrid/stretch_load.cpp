@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "partitioner/hybrid/option_sums.h"
+
 namespace millrace {
 namespace {
 
@@ -59,16 +61,20 @@ class StretchLoad::Search {
       }
     }
     visit(0);
+    if (wish_ == Wish::kAny && ran_out() && !best_) add_up();
     return std::move(best_);
   }
   // Without having looked at all there is.
-  bool gave_up() const { return steps_ > (wish_ == Wish::kAny ? kMostSteps : kMostStepsOfBest); }
+  bool gave_up() const { return !decided_ && ran_out(); }
 
  private:
   using Other = ShardLoad::Other;
   // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
   static constexpr int64_t kMostSteps = 400;
   static constexpr int64_t kMostStepsOfBest = 50'000;
+  static constexpr size_t kMostSums = 1500;  // where steps did not do
+
+  bool ran_out() const { return steps_ > (wish_ == Wish::kAny ? kMostSteps : kMostStepsOfBest); }
 
   // A shard that may be held in other ways.
   struct Layer {
@@ -293,7 +299,38 @@ class StretchLoad::Search {
   bool fits_room() const {
     return std::ranges::all_of(counts_, [&](const Count& count) { return sum_.amounts[count.resource] <= count.room * (1 + kRounding); });
   }
-  bool done() const { return (wish_ == Wish::kAny && best_) || gave_up(); }
+  bool done() const { return (wish_ == Wish::kAny && best_) || ran_out(); }
+
+  // Where the steps have run out.
+  void add_up() {
+    std::vector<double> limits{stretch_->most_seconds_ * (1 + kRounding)};
+    for (size_t i = 0; i < capacities_.size(); ++i) limits.push_back(room_of(i) * (1 + kRounding));
+    const auto amounts_of = [&](const ShardDemand& demand) {
+      std::vector<double> amounts{demand.seconds};
+      amounts.insert(amounts.end(), demand.amounts.begin(), demand.amounts.begin() + static_cast<std::ptrdiff_t>(capacities_.size()));
+      amounts[1] -= demand.shared;  // which one shard of them takes at least
+      return amounts;
+    };
+    OptionSums sums(std::move(limits));
+    std::vector<bool> chooses(shards_.size(), false);
+    for (const Layer& layer : layers_) {
+      std::vector<std::vector<double>> options{amounts_of(shards_[layer.shard]->beside)};
+      for (const Other* other : layer.others) options.push_back(amounts_of(other->demand));
+      sums.add_layer(options);
+      chooses[layer.shard] = true;
+    }
+    for (size_t s = 0; s < shards_.size(); ++s)
+      if (!chooses[s]) sums.add_layer({amounts_of(shards_[s]->beside)});
+    const OptionAnswer answer = sums.choose(kMostSums);
+    decided_ = answer.verdict == OptionAnswer::Verdict::kNone;
+    if (answer.verdict != OptionAnswer::Verdict::kFound) return;
+    for (size_t l = 0; l < layers_.size(); ++l)
+      if (const size_t chosen = answer.chosen[l]; chosen > 0) turned_[layers_[l].shard] = layers_[l].others[chosen - 1];
+    sum_ = ShardDemand{};
+    for (size_t s = 0; s < shards_.size(); ++s) sum_ += turned_[s] != nullptr ? turned_[s]->demand : shards_[s]->beside;
+    consider();
+    decided_ = best_.has_value();
+  }
 
   void consider() {
     if (!fits_room()) return;
@@ -405,6 +442,7 @@ class StretchLoad::Search {
   ShardDemand sum_, before_;
   std::vector<const Other*> turned_;  // by shard
   int64_t steps_ = 0;
+  bool decided_ = false;  // though the steps have run out
   std::optional<Way> best_;
 };
 
