@@ -495,26 +495,33 @@ std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& e
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
   const size_t places = reserves.of_smallest.size();
+  const int64_t all_channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   while (from_all.size() <= places - steps) {
     const size_t place = places - 1 - from_all.size();
+    const int64_t channels = std::min(static_cast<int64_t>(place + 1) * reserves.step, all_channels);
     std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
     const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, reserves.cycles, reserves);
     const std::vector<Moved>& moved = moved_by(layer, engine, weights, place, choices.size(), reserves);
     for (size_t i = 0; i < choices.size(); ++i) {
       const SizedBlocks& choice = choices[i];
       if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
-      const LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes};
+      const LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes, channels};
       if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
       std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
       least.push_back(more);
     }
-    std::ranges::sort(least, {},
-                      [](const LeastBuilt& known) { return std::tuple(known.tiles, known.bram18, known.input_channels, known.bytes); });
+    std::ranges::sort(least, {}, [](const LeastBuilt& known) {
+      return std::tuple(known.tiles, known.bram18, known.input_channels, known.bytes, known.channels);
+    });
     from_all.push_back(std::move(least));
   }
+  // A shard may hold the last of its lanes, or the last of its channels, in part.
+  const bool in_part = engine.lanes > 1 || layer.elements_per_channel > 1;
+  const auto held = static_cast<double>(layer.map_channels(engine.held));
   std::vector<EngineMemory> found;
   for (const LeastBuilt& least : from_all[places - steps]) {
     EngineMemory& memory = found.emplace_back();
+    if (!layer.by_outputs) memory.act_ram_times = std::max(1.0, static_cast<double>(least.channels - (in_part ? engine.lanes : 0)) / held);
     memory.bram18 = least.bram18;
     memory.input_channels = least.input_channels;
     memory.streamed_bytes = least.bytes;

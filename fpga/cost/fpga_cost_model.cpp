@@ -248,10 +248,16 @@ class FpgaCostModel final : public CostModel {
     use.built->reserved_tiles = memory.tiles;
     use.port_cycles = memory.port_cycles;
     use.streamed_bytes = memory.streamed_bytes;
-    use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
-                              use.buffers.act_ram.bits + use.buffers.state.bits + more_bits, {board_.bram36, board_.urams});
+    use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory) + more_bits,
+                              {board_.bram36, board_.urams});
     add_logic(question, searched.lane_logic, use);
     return demand_of(question, use);
+  }
+
+  // Of a larger part no bit more than it has, though those of the shard are whole ones.
+  static double act_ram_bits(const ShardUse& use, const EngineMemory& memory) {
+    const double bits = use.buffers.act_ram.bits;
+    return std::max(bits, (bits - 1) * memory.act_ram_times) + use.buffers.state.bits;
   }
 
   ShardDemand demand_of(const ShardQuestion& question, const ShardUse& use) const {
@@ -318,8 +324,8 @@ class FpgaCostModel final : public CostModel {
     if (use.built && use.built->keeps_up) {
       use.port_cycles = memory.port_cycles;
       use.streamed_bytes = memory.streamed_bytes;
-      use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
-                                use.buffers.act_ram.bits + use.buffers.state.bits, {board_.bram36, board_.urams});
+      use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory),
+                                {board_.bram36, board_.urams});
     }
     add_logic(question, after.lane_logic, use);
     return {std::move(use), after.lane_logic};

@@ -63,6 +63,7 @@ struct EngineMemory {
   int64_t port_cycles = 0;             // of the slowest port to the memory outside, a sample; 0 where nothing is streamed
   double streamed_bytes = 0;           // to and from that memory, a sample
   int64_t tiles = 0;                   // of the engine
+  double act_ram_times = 1;            // counted for a larger part of the layer: at least so many times what the shard's Act-RAM holds
   bool operator==(const EngineMemory&) const = default;
 };
 
@@ -116,8 +117,9 @@ class GeneratedEngines {
   // `bram18`, those of the Act-RAM's width among them.
   // `least`: as the least that they may take, so that the smallest engine of a shorter period takes no less than some of them.
   std::vector<EngineMemory> larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
-  // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks and bytes
-  // moved: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very many; by tiles.
+  // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks, bytes
+  // moved and channels held: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very
+  // many; by tiles.
   std::vector<EngineMemory> least_built(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
   double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
@@ -190,8 +192,10 @@ class GeneratedEngines {
   struct LeastBuilt {
     int64_t tiles = 0, bram18 = 0, input_channels = 0;
     double bytes = 0;
+    int64_t channels = 0;  // of the part that it is built for
     bool undercuts(const LeastBuilt& other) const {
-      return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes;
+      return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes &&
+             channels <= other.channels;
     }
   };
   // What an engine holds of its input, and moves a sample to and from the memory outside.
