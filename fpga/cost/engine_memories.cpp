@@ -485,11 +485,11 @@ const std::vector<GeneratedEngines::Moved>& GeneratedEngines::moved_by(const Lay
   return moved;
 }
 
-std::vector<EngineMemory> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
+std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
   const Layer& layer = *layers_[engine.layer];
   Reserves& reserves = reserves_of(engine, weights, true);
   const size_t steps = steps_held(engine, reserves, false);
-  if (steps == 0) return {};
+  if (steps == 0) return std::nullopt;
   const std::lock_guard lock(reserves.mutex);
   const std::lock_guard blocks_lock(reserves.blocks->mutex);
   reserves.ask(engine.cycles_given);

@@ -234,9 +234,9 @@ class FpgaCostModel final : public CostModel {
     Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
-    const std::vector<EngineMemory> all = built_->least_built(*smallest.built, weights_at(question, smallest));
-    for (size_t i = 1; i < all.size(); ++i) {
-      LargerEngine larger{all[i].tiles, demand_with(question, searched, all[i], 0)};
+    const std::optional<std::vector<EngineMemory>> all = built_->least_built(*smallest.built, weights_at(question, smallest));
+    for (size_t i = 1; all && i < all->size(); ++i) {
+      LargerEngine larger{(*all)[i].tiles, demand_with(question, searched, (*all)[i], 0)};
       if (larger.demand.amounts[0] < kNoSuchEngine) found.push_back(larger);
     }
     return found;
@@ -363,10 +363,11 @@ class FpgaCostModel final : public CostModel {
     if (!sized.engine.keeps_up) return sized;
     if (exact && question.most_tiles > 0) sized.engine = built_->of_size(sized.engine, question.most_tiles);
     if (!exact && counts_least_built(question) && sized.engine.held.groups == 1) {
-      const std::vector<EngineMemory> least = built_->least_built(sized.engine, weights);
-      if (!least.empty()) {
-        sized.memory = least.front();
-        sized.engine.reserved_tiles = least.front().tiles;
+      if (const std::optional<std::vector<EngineMemory>> least = built_->least_built(sized.engine, weights)) {
+        sized.engine.keeps_up = !least->empty();
+        if (least->empty()) return sized;
+        sized.memory = least->front();
+        sized.engine.reserved_tiles = least->front().tiles;
         return sized;
       }
     }

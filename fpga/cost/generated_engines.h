@@ -119,8 +119,8 @@ class GeneratedEngines {
   std::vector<EngineMemory> larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
   // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks, bytes
   // moved and channels held: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very
-  // many; by tiles.
-  std::vector<EngineMemory> least_built(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // many; by tiles. Empty where none keeps up, whatever the part; nothing of fewer channels than a step has.
+  std::optional<std::vector<EngineMemory>> least_built(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
   double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Likewise, but never less of a larger shard, or for a shorter period: of large layers in steps of some channels, of the step below or of
