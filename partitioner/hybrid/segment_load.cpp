@@ -236,6 +236,33 @@ ShardWays SegmentLoads::ways(int64_t device, int64_t from, int64_t to, double pe
   return {};
 }
 
+// Where weights are placed already, those stay there.
+ShardLoad SegmentLoads::load_of_all_ways(int64_t device, ShardLoad shard, ShardQuestion& asked, const ShardWays* placed) const {
+  const int64_t group = shard.group;
+  place_weights(device, group, placed != nullptr ? *placed : ShardWays(), false, asked);
+  const bool streams_as_placed = placed != nullptr && asked.off_chip;
+  shard.beside = demand_of(device, asked);
+  shard.may_stream = placed == nullptr && chooses(device, group) && shard.beside.parameters == 0;
+  shard.ways = std::make_shared<ShardLoad::Ways>();
+  std::vector<ShardLoad::Other>&streamed = shard.ways->streamed.emplace(), &larger_ones = shard.ways->larger.emplace();
+  for (const bool streams : {false, true}) {
+    if (streams != streams_as_placed && !shard.may_stream) continue;
+    if (placed == nullptr) place_weights(device, group, {{group, streams}}, false, asked);
+    if (streams && placed == nullptr) streamed.push_back({{group, true}, demand_of(device, asked)});
+    for (const LargerEngine& larger : model(device).larger_engines(asked))
+      larger_ones.push_back({{group, streams, larger.most_tiles}, larger.demand});
+  }
+  return shard;
+}
+
+// As the least that it and larger parts of the layer may be built with.
+ShardLoad SegmentLoads::least_load(int64_t device, int64_t group, int64_t from, int64_t to, double period) const {
+  const BlockList blocks = chain_->blocks(group, from, to);
+  ShardQuestion asked = question(device, group, to, period, blocks);
+  asked.streamed_words = StreamedWords::kLeastBuilt;
+  return load_of_all_ways(device, {.group = group, .from = from, .to = to, .beside = {}, .ways = {}}, asked, nullptr);
+}
+
 std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, int64_t to, double period, double ring_period,
                                                   const ShardWays& placed) const {
   const bool as_placed = !enlarges(device);
@@ -246,18 +273,8 @@ std::optional<ShardWays> SegmentLoads::built_ways(int64_t device, int64_t from, 
     const BlockList blocks = chain_->blocks(g, begin, end);
     ShardQuestion asked = exact_question(device, g, end, period, ring_period, blocks);
     asked.streamed_words = StreamedWords::kBuilt;
-    place_weights(device, g, as_placed ? placed : ShardWays(), false, asked);
-    const bool streams_as_placed = as_placed && asked.off_chip;
-    ShardLoad shard{.group = g, .from = begin, .to = end, .beside = demand_of(device, asked), .ways = std::make_shared<ShardLoad::Ways>()};
-    shard.may_stream = !as_placed && chooses(device, g) && shard.beside.parameters == 0;
-    std::vector<ShardLoad::Other>&streamed = shard.ways->streamed.emplace(), &larger_ones = shard.ways->larger.emplace();
-    for (const bool streams : {false, true}) {
-      if (streams != streams_as_placed && (as_placed || !shard.may_stream)) continue;
-      if (!as_placed) place_weights(device, g, {{g, streams}}, false, asked);
-      if (streams && !as_placed) streamed.push_back({{g, true}, demand_of(device, asked)});
-      for (const LargerEngine& larger : model(device).larger_engines(asked))
-        larger_ones.push_back({{g, streams, larger.most_tiles}, larger.demand});
-    }
+    const ShardLoad shard =
+        load_of_all_ways(device, {.group = g, .from = begin, .to = end, .beside = {}, .ways = {}}, asked, as_placed ? &placed : nullptr);
     within_period.add(shard);
     whatever.add(shard);
   }
@@ -373,27 +390,22 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
   return furthest(device, to, true, period, storage_to(device, to, given), found);
 }
 
-// More units than these that are taken, where a few channels more are not: lanes of engines divide some numbers of channels better.
-int64_t SegmentLoads::beyond(int64_t group, int64_t from, int64_t units, int64_t left, bool back,
+// More units than these that are taken, where a few channels more are not: lanes of engines divide some numbers of channels better. No more
+// than `most`, which the least that any part may be built with leaves.
+int64_t SegmentLoads::beyond(int64_t group, int64_t from, int64_t units, int64_t most, bool back,
                              const std::function<bool(int64_t)>& takes) const {
-  constexpr int64_t kMostBeyond = 16;     // steps without success
+  constexpr int64_t kMostTried = 64;
   constexpr int64_t kChannelSteps = 512;  // of a layer
   const LayerExtent& extent = chain_->extent_of(group);
   const int64_t of_channel = chain_->split_of(group) == Split::kInputChannels && extent.conv_groups == 1 ? extent.outputs : 1;
   const int64_t all = chain_->end_of(group) - chain_->begin_of(group);
   const int64_t step = of_channel * std::max<int64_t>(1, all / of_channel / kChannelSteps);
-  for (int64_t tried = 0; tried < kMostBeyond && units < left; ++tried) {
-    // The next boundary between channels.
-    const int64_t at = back ? from - units : from + units;
-    int64_t next = back ? from - (at - 1) / step * step : (at / step + 1) * step - from;
-    next += tried * step;
-    next = std::min(next, left);
-    if (takes(next)) {
-      units = next;
-      tried = -1;
-    } else if (next == left) {
-      break;
-    }
+  // From boundary to boundary between channels, the furthest first.
+  int64_t next = most;
+  for (int64_t tried = 0; tried < kMostTried && next > units; ++tried) {
+    if (takes(next)) return next;
+    const int64_t at = back ? from - next : from + next;
+    next = back ? from - (at / step + 1) * step : (at - 1) / step * step - from;
   }
   return units;
 }
@@ -425,7 +437,13 @@ int64_t SegmentLoads::furthest(int64_t device, int64_t from, bool back, double p
       units = most_units(low, high, guess, is_near || low > 0 || high <= left, takes);
     }
     if (units < left && counts_built() && parts_may_take_more()) {
-      units = beyond(g, begin(0) - chain_->begin_of(g), units, left, back, takes);
+      int64_t most = units;
+      for (int64_t none = left + 1; none - most > 1;) {
+        const int64_t middle = most + (none - most) / 2;
+        ShardLoad least = least_load(device, g, begin(middle), begin(middle) + middle, period);
+        (sum.fits_with(least) ? most : none) = middle;
+      }
+      units = beyond(g, begin(0) - chain_->begin_of(g), units, most, back, takes);
       load_of(part, device, g, begin(units), begin(units) + units, period, found);
     }
     position += back ? -units : units;

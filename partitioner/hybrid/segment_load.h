@@ -206,7 +206,9 @@ class SegmentLoads {
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   // Where the longest stretch ends that fits, from a position on to the chain's end or back to its beginning.
   int64_t furthest(int64_t device, int64_t from, bool back, double period, const Storage& storage, Found* found) const;
-  int64_t beyond(int64_t group, int64_t from, int64_t units, int64_t left, bool back, const std::function<bool(int64_t)>& takes) const;
+  int64_t beyond(int64_t group, int64_t from, int64_t units, int64_t most, bool back, const std::function<bool(int64_t)>& takes) const;
+  ShardLoad least_load(int64_t device, int64_t group, int64_t from, int64_t to, double period) const;
+  ShardLoad load_of_all_ways(int64_t device, ShardLoad shard, ShardQuestion& asked, const ShardWays* placed) const;
   // Units [from, to) of one group, which become `part`: what is known of whole layers is not asked again.
   ShardLoad& load_of(ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
   // Whether the stretch takes them.
