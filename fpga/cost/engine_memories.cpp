@@ -51,9 +51,9 @@ int64_t slowest_port(const EngineParallelism& engine, const ConvolutionShape& he
   return std::max({ports.forward, error_back ? ports.error_back : 0, ports.gradient});
 }
 
-// `blocks`: those of blocks_anywhere.
+// `blocks`: those of blocks_anywhere; with ports as narrow as so many cycles a sample let them be, or, at 0, the widest.
 EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
-                           const WeightsAt& weights, int64_t blocks) {
+                           const WeightsAt& weights, int64_t blocks, int64_t cycles) {
   EngineMemory memory;
   memory.bram18 = blocks;
   memory.input_channels = engine.groups_of_inputs(held.inputs) * engine.input_lanes;
@@ -64,6 +64,8 @@ EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionSha
     memory.port_cycles = slowest_port(engine, held, weights, around.error_back);
     const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
     memory.streamed_bytes = bytes_per_sample(streams, engine, held, around.error_back);
+    const int64_t beat_bits = weight_streams(engine, held, 1, weights.gradient_samples, cycles).beat_bits;
+    memory.streams = stream_fabric(engine, held, around, beat_bits);
     return memory;
   }
   memory.parameters = MemoryBlocks(parameter_memory(engine, held, around.error_back));
@@ -131,6 +133,7 @@ EngineMemory larger_of(EngineMemory one, const EngineMemory& other) {
   one.gradients = larger(one.gradients, other.gradients);
   one.port_cycles = std::max(one.port_cycles, other.port_cycles);
   one.streamed_bytes = std::max(one.streamed_bytes, other.streamed_bytes);
+  one.streams = {std::max(one.streams.luts, other.streams.luts), std::max(one.streams.flip_flops, other.streams.flip_flops)};
   one.tiles = std::max(one.tiles, other.tiles);
   return one;
 }
@@ -142,7 +145,8 @@ EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const We
                                   .lanes = engine.lanes,
                                   .error_block_rows = layers_[engine.layer]->error_block_rows,
                                   .gradient_samples = samples_side_by_side(weights)};
-  return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
+  return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around),
+                       engine.cycles_given);
 }
 
 GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps) const {
@@ -241,7 +245,8 @@ const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, con
   if (added) {
     const EngineParallelism smallest = front.engine(*found);
     const EngineSurroundings around = surroundings_of(layer, engine, weights);
-    known->second = engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks));
+    known->second =
+        engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks), /*cycles=*/0);
   }
   return at_place.memory = known->second;
 }
@@ -299,9 +304,10 @@ std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(cons
       StreamCycles ports;
       if (weights.off_chip) ports = weight_stream_cycles({.beat_bits = kMostBeatBits}, parallelism, shape);
       const bool wastes = parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes > most_input_channels(shape.inputs);
+      const double luts = weights.off_chip ? stream_fabric(parallelism, shape, around, kLeastBeatBits).luts : 0;
       found.push_back({choice.slowest, std::max(ports.forward, around.error_back ? ports.error_back : 0), ports.gradient,
                        static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
-                       static_cast<int16_t>(place_of_size(choice.tiles())), wastes});
+                       static_cast<int16_t>(place_of_size(choice.tiles())), static_cast<float>(luts * (1 - 1e-6)), wastes});
     }
   }
   const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
@@ -505,9 +511,17 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     for (size_t i = 0; i < choices.size(); ++i) {
       const SizedBlocks& choice = choices[i];
       if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
-      const LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes, channels};
-      if (std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); })) continue;
-      std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
+      LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes, channels, choice.stream_luts};
+      const auto undercuts = std::ranges::find_if(least, [&](const LeastBuilt& known) { return known.undercuts(more); });
+      if (undercuts != least.end()) {
+        undercuts->stream_luts = std::min(undercuts->stream_luts, more.stream_luts);
+        continue;
+      }
+      std::erase_if(least, [&](const LeastBuilt& known) {
+        if (!more.undercuts(known)) return false;
+        more.stream_luts = std::min(more.stream_luts, known.stream_luts);
+        return true;
+      });
       least.push_back(more);
     }
     std::ranges::sort(least, {}, [](const LeastBuilt& known) {
@@ -525,6 +539,7 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     memory.bram18 = least.bram18;
     memory.input_channels = least.input_channels;
     memory.streamed_bytes = least.bytes;
+    memory.streams.luts = least.stream_luts;
     memory.tiles = least.tiles;
   }
   return found;

@@ -66,6 +66,7 @@ struct ShardUse {
   std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
   int64_t port_cycles = 0;            // likewise, of the slowest port that streams weights
   double streamed_bytes = 0;          // likewise, a sample
+  FabricUse streams;                  // likewise
   double dsps = 0;
   FabricUse fabric;
 };
@@ -248,6 +249,7 @@ class FpgaCostModel final : public CostModel {
     use.built->reserved_tiles = memory.tiles;
     use.port_cycles = memory.port_cycles;
     use.streamed_bytes = memory.streamed_bytes;
+    use.streams = memory.streams;
     use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory) + more_bits,
                               {board_.bram36, board_.urams});
     add_logic(question, searched.lane_logic, use);
@@ -324,6 +326,7 @@ class FpgaCostModel final : public CostModel {
     if (use.built && use.built->keeps_up) {
       use.port_cycles = memory.port_cycles;
       use.streamed_bytes = memory.streamed_bytes;
+      use.streams = memory.streams;
       use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory),
                                 {board_.bram36, board_.urams});
     }
@@ -385,6 +388,7 @@ class FpgaCostModel final : public CostModel {
         least && board_.urams <= 0 ? built_->least_for_period(built, weights) : built_->reserved_for_period(built, weights, least);
     const bool exact = question.streamed_words == StreamedWords::kOfEngine, most = question.streamed_words == StreamedWords::kReserved;
     memory.streamed_bytes = 0;
+    if (least) memory.streams = {};
     if (weights.off_chip)
       memory.streamed_bytes = exact ? built_->fewest_bytes(built, weights) : built_->reserved_bytes(built, weights, most);
     return memory;
@@ -485,6 +489,7 @@ class FpgaCostModel final : public CostModel {
     if (infers_) use.dsps /= board_.dsp_engine_share;  // fpga_resources.h says why
     if (question.owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
     use.fabric.luts += use.on_chip.luts;
+    use.fabric += use.streams;
   }
 
   void add_phases(const ShardUse& use, const OffChipWords& words, ShardCost& cost) const {

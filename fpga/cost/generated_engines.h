@@ -63,6 +63,7 @@ struct EngineMemory {
   int64_t port_cycles = 0;             // of the slowest port to the memory outside, a sample; 0 where nothing is streamed
   double streamed_bytes = 0;           // to and from that memory, a sample
   int64_t tiles = 0;                   // of the engine
+  FabricUse streams = {};              // packs and unpacks those
   double act_ram_times = 1;            // counted for a larger part of the layer: at least so many times what the shard's Act-RAM holds
   bool operator==(const EngineMemory&) const = default;
 };
@@ -169,7 +170,8 @@ class GeneratedEngines {
             gradient_cycles = 0;  // of the ports to the memory outside, a sample; of gradients, which passes share, a pass
     int32_t bram18 = 0, tiles = 0;
     int16_t size = 0;
-    bool wastes = false;  // more of the Act-RAM than is reserved
+    float stream_luts = 0;  // at least, where weights are streamed
+    bool wastes = false;    // more of the Act-RAM than is reserved
 
     int64_t port_cycles(int64_t gradient_samples) const { return std::max(kernel_cycles, divided_up(gradient_cycles, gradient_samples)); }
   };
@@ -192,7 +194,8 @@ class GeneratedEngines {
   struct LeastBuilt {
     int64_t tiles = 0, bram18 = 0, input_channels = 0;
     double bytes = 0;
-    int64_t channels = 0;  // of the part that it is built for
+    int64_t channels = 0;    // of the part that it is built for
+    double stream_luts = 0;  // the fewest of all that it undercuts
     bool undercuts(const LeastBuilt& other) const {
       return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes &&
              channels <= other.channels;

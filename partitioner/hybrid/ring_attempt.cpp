@@ -90,7 +90,10 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 
 // What is built, not what a search reserved.
 bool fits_devices(const Candidate& candidate) {
-  return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
+  return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) {
+    const bool has_logic = device.lut_capacity <= 0 || (device.lut <= device.lut_capacity && device.ff <= device.ff_capacity);
+    return has_logic && device.memory_fraction <= 1 + 1e-9;
+  });
 }
 
 // Blocks of two kinds can stand in for each other, but no memory lies in both. Whether, of memories that are planned as UltraRAM, some can

@@ -24,6 +24,7 @@ struct FabricUse {
     flip_flops += other.flip_flops;
     return *this;
   }
+  bool operator==(const FabricUse&) const = default;
 };
 
 struct EngineLogic {

@@ -47,12 +47,6 @@ ModuleUse adapter_use(const std::string& layer, const std::string& module, const
   return use;
 }
 
-// What packs words into beats, or takes them apart. Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
-double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits) {
-  const auto held = static_cast<double>(word_bits + beat_bits);
-  return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / unit_bits)))) / 2;
-}
-
 // A memory that waits for errors, of the uses that its layer has: on the chip, or what stands there for one outside.
 ModuleUse waiting_use(const std::string& layer, const std::string& what, const MemoryShape& memory, bool ultra,
                       const OutsideRoom& outside) {

@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/rtl/built_memory.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
@@ -96,6 +97,37 @@ int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& s
   blocks +=
       bram18_of({engine.input_lanes * kElementBits, 2 * samples * engine.groups_of_inputs(shape.inputs) * shape.height * shape.width});
   return blocks + bram18_of({engine.output_lanes * kElementBits, 2 * samples * engine.groups_of_outputs(shape.outputs)});
+}
+
+double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits) {
+  const auto held = static_cast<double>(word_bits + beat_bits);
+  return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / unit_bits)))) / 2;
+}
+
+FabricUse stream_fabric(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around,
+                        int64_t beat_bits) {
+  const int64_t kernel_bits = word_elements(engine) * kElementBits, gradient_bits = word_elements(engine) * kAccumulatorBits;
+  FabricUse use;
+  const auto add_packing = [&](int64_t word_bits, int64_t held_bits) {
+    use.luts += packing_luts(word_bits, beat_bits, kElementBits);
+    use.flip_flops += static_cast<double>(held_bits + beat_bits);
+  };
+  const auto add_memory = [&](int64_t width, int64_t depth) {
+    if (depth <= kLutramDepth) use.luts += lutram_luts(depth, static_cast<double>(width));
+  };
+  for (int64_t reader = 0; reader < (around.error_back ? 3 : 2); ++reader) {
+    const int64_t word_bits = reader == 0 ? gradient_bits : kernel_bits;
+    add_packing(word_bits, 2 * word_bits);
+    add_memory(beat_bits, kStreamedBeats);
+  }
+  add_memory(2 * gradient_bits, 4 * engine.load_words() + 4);
+  add_packing(gradient_bits, gradient_bits);  // of what is written
+  add_memory(beat_bits, kWrittenBeats);
+  const int64_t samples = around.gradient_samples;
+  if (samples == 1) return use;
+  add_memory(engine.input_lanes * kElementBits, 2 * samples * engine.groups_of_inputs(shape.inputs) * shape.height * shape.width);
+  add_memory(engine.output_lanes * kElementBits, 2 * samples * engine.groups_of_outputs(shape.outputs));
+  return use;
 }
 
 }  // namespace millrace

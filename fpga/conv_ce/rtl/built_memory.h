@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "fpga/common/cost/bram_packing.h"
+#include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
@@ -41,5 +42,10 @@ int64_t blocks_of_input_lanes(const EngineParallelism& engine, const Convolution
 int64_t blocks_of_output_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
 // What stands in for LPRAM and LGB where weights are streamed, in beats of so many bits.
 int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits);
+// And what packs and unpacks its beats, with memories that are made of LUTs.
+FabricUse stream_fabric(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around,
+                        int64_t beat_bits);
+// Of words in beats one way, in units of so many bits. Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
+double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits);
 
 }  // namespace millrace

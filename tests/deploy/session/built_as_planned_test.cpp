@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -18,8 +19,11 @@
 #include "deploy/session/cost_models.h"
 #include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
+#include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_waiting.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 #include "partitioner/choice/planner.h"
 
@@ -108,21 +112,57 @@ TEST(BuiltAsPlanned, WithMoreMemoriesThanBlocksOfOneKind) {
 }
 
 // Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out: in steps of channels the search
-// finds 3,357, 2,507, 241 and 378 images/s.
+// finds 3,357, 2,507, 241 and 378 images/s of the first four. Of the last three the first two were 10% and 3% below their bounds, and of
+// the first and the third boards had too few LUTs for what packs their words off chip.
 TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
   struct Case {
     const char *model, *cluster;
     double images_per_second;
   };
   for (const Case& at : {Case{"vgg16-cifar", "vc709x15", 3496}, Case{"vgg11-cifar", "vc709x8+zc706", 2654},
-                         Case{"alexnet", "zc706x17", 258}, Case{"vgg16-cifar", "zc706x17", 383}}) {
+                         Case{"alexnet", "zc706x17", 258}, Case{"vgg16-cifar", "zc706x17", 383}, Case{"vgg11-cifar", "vc709x2", 194},
+                         Case{"alexnet-torch", "vc709x10", 774}, Case{"vgg16", "vc709x17", 115}}) {
     const Graph graph(find_model(at.model));
     const Outcome outcome = outcome_of(graph, at.cluster, Accounting::kFull);
     ASSERT_TRUE(outcome.plan) << at.model;
     EXPECT_GE(outcome.summary.images_per_second, at.images_per_second) << at.model << " " << at.cluster;
-    EXPECT_LT(outcome.plan->optimality_gap, 0.01) << at.model << " " << at.cluster;
+    EXPECT_LT(outcome.plan->optimality_gap, 0.002) << at.model << " " << at.cluster;
     for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << at.model << check.index << check.lacks;
   }
+}
+
+// Planned as wide as the ports that are built, and as deep in LUTs.
+TEST(BuiltAsPlanned, WithTheLogicThatPacksTheirWords) {
+  const Graph graph(find_model("alexnet"));
+  const std::optional<Plan> plan = planned(graph, "vc709x6");
+  ASSERT_TRUE(plan);
+  int64_t streamed = 0;
+  for (int64_t device = 0; device < plan->devices(); ++device) {
+    const DeviceDesign design = device_design(*plan, graph, device, nullptr);
+    const HardwareUse use = hardware_use(design);
+    for (const ShardDesign& shard : design.shards) {
+      if (!shard.streams) continue;
+      ++streamed;
+      FabricUse built;
+      for (const ModuleUse& module : use.modules)
+        if (module.layer == shard.layer &&
+            (module.module.find("streamer") != std::string::npos || module.module.find("side by side") != std::string::npos))
+          built += {module.luts, module.flip_flops};
+      const EngineSurroundings around{.error_back = shard.error_back, .gradient_samples = shard.gradient_samples()};
+      const FabricUse planned_use = stream_fabric(shard.engine, shard.shape, around, shard.streams->beat_bits);
+      EXPECT_DOUBLE_EQ(planned_use.luts, built.luts) << shard.layer << " on " << device;
+      EXPECT_DOUBLE_EQ(planned_use.flip_flops, built.flip_flops) << shard.layer << " on " << device;
+      const auto share = [&](const Shard& planned_shard) {
+        for (const NamedAmount& amount : planned_shard.resources)
+          if (amount.name == "lut" && planned_shard.device == device && planned_shard.layer == shard.layer) return amount.amount;
+        return std::numeric_limits<double>::infinity();
+      };
+      double luts = std::numeric_limits<double>::infinity();
+      for (const Shard& planned_shard : plan->shards) luts = std::min(luts, share(planned_shard));
+      EXPECT_GE(luts, planned_use.luts) << shard.layer << " on " << device;
+    }
+  }
+  EXPECT_GT(streamed, 5);
 }
 
 // Weights off chip fill their passes in steps: of one, two and four samples to a pass any may be the fastest.
