@@ -11,6 +11,7 @@
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cost/built_blocks.h"
+#include "fpga/cost/engines_at_place.h"
 #include "fpga/cost/generated_engines.h"
 
 namespace millrace {
@@ -166,7 +167,6 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
     blocks = std::make_shared<EngineBlocks>();
     (layer.by_outputs ? blocks->of_outputs : blocks->of_inputs).resize(places);
     (layer.by_outputs ? blocks->of_inputs : blocks->of_outputs).resize(1);
-    for (auto& of_choices : blocks->of_choices) of_choices.resize(places);
   }
   reserves.blocks = blocks;
   return reserves;
@@ -209,9 +209,10 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
   const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
   if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
   int64_t fewest = kNone;
-  const std::lock_guard lock(reserves.blocks->mutex);
-  for (const SizedBlocks& choice : choices_at(layer, engine, weights, place, kNone, reserves))
-    fewest = std::min<int64_t>(fewest, choice.bram18);
+  const EnginesAtPlace engines(*this, engine, weights, place, reserves);
+  for (const EngineFront::Choice& choice : engines.keeping_up(kNone)) {
+    if (engines.least_blocks(choice) < fewest) fewest = std::min(fewest, engines.at(choice).blocks());
+  }
   return std::max(known, fewest * std::min(channels, upper) / upper);
 }
 
@@ -251,17 +252,18 @@ const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, con
   return at_place.memory = known->second;
 }
 
+std::vector<int32_t>& GeneratedEngines::of_lanes_at(std::vector<std::vector<int32_t>>& places, size_t place) {
+  std::vector<int32_t>& of_lanes = places[place];
+  if (of_lanes.empty()) of_lanes.assign(to_size(kMostEngineLanes) + 1, -1);
+  return of_lanes;
+}
+
 // As blocks_anywhere(), where nobody else asks; counted once for each number of lanes.
 int64_t GeneratedEngines::blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
                                     const EngineSurroundings& around, size_t place, EngineBlocks& known) {
-  const auto at_place = [&](std::vector<std::vector<int32_t>>& places, bool divided) -> std::vector<int32_t>& {
-    std::vector<int32_t>& of_lanes = places[divided ? place : 0];
-    if (of_lanes.empty()) of_lanes.assign(to_size(kMostEngineLanes) + 1, -1);
-    return of_lanes;
-  };
-  int32_t& of_inputs = fast_item(at_place(known.of_inputs, !layer.by_outputs), engine.input_lanes);
+  int32_t& of_inputs = fast_item(of_lanes_at(known.of_inputs, layer.by_outputs ? 0 : place), engine.input_lanes);
   if (of_inputs < 0) of_inputs = static_cast<int32_t>(blocks_of_input_lanes(engine, shape, around));
-  int32_t& of_outputs = fast_item(at_place(known.of_outputs, layer.by_outputs), engine.output_lanes);
+  int32_t& of_outputs = fast_item(of_lanes_at(known.of_outputs, layer.by_outputs ? place : 0), engine.output_lanes);
   if (of_outputs < 0) of_outputs = static_cast<int32_t>(blocks_of_output_lanes(engine, shape, around));
   return int64_t{of_inputs} + of_outputs;
 }
@@ -282,63 +284,36 @@ ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, const GeneratedE
       engine.lanes);
 }
 
-std::span<const GeneratedEngines::SizedBlocks> GeneratedEngines::choices_at(const Layer& layer, const GeneratedEngine& engine,
-                                                                            const WeightsAt& weights, size_t place, int64_t cycles,
-                                                                            Reserves& reserves) const {
-  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, engine.width, shape);
-  const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, engine.width, shape);
-  const EngineSurroundings around = surroundings_of(layer, engine, weights);
-  std::vector<SizedBlocks>& found = reserves.blocks->of_choices[weights.off_chip ? 1 : 0][place];
-  const std::span<const EngineFront::Choice> choices = front.choices();
-  if (found.size() < choices.size() && choices[choices.size() - 1 - found.size()].slowest <= cycles) {
-    const auto too_slow = [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; };
-    const auto first = std::ranges::partition_point(choices, too_slow);
-    found.reserve(to_size(choices.end() - first));
-    for (const EngineFront::Choice& choice :
-         std::views::reverse(std::span(first, choices.end() - static_cast<std::ptrdiff_t>(found.size())))) {
-      const EngineParallelism parallelism = front.engine(choice);
-      const int64_t blocks = blocks_at(layer, parallelism, shape, around, place, *reserves.blocks) +
-                             blocks_of_weights(parallelism, shape, around, weights) + act_ram_columns(parallelism.input_lanes);
-      StreamCycles ports;
-      if (weights.off_chip) ports = weight_stream_cycles({.beat_bits = kMostBeatBits}, parallelism, shape);
-      const bool wastes = parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes > most_input_channels(shape.inputs);
-      const double luts = weights.off_chip ? stream_fabric(parallelism, shape, around, kLeastBeatBits).luts : 0;
-      found.push_back({choice.slowest, std::max(ports.forward, around.error_back ? ports.error_back : 0), ports.gradient,
-                       static_cast<int32_t>(blocks), static_cast<int32_t>(choice.tiles()),
-                       static_cast<int16_t>(place_of_size(choice.tiles())), static_cast<float>(luts * (1 - 1e-6)), wastes});
-    }
-  }
-  const auto behind = std::ranges::partition_point(found, [=](const SizedBlocks& choice) { return choice.slowest <= cycles; });
-  return {found.begin(), behind};
-}
-
 // The fewest at one place, by sizes. Of as many blocks the smaller engine's.
-const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const Layer& layer, const GeneratedEngine& engine,
-                                                                   const WeightsAt& weights, size_t place, bool least,
-                                                                   Reserves& reserves) const {
+const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                                                   bool least, Reserves& reserves) const {
   FewestAtPlace& known = reserves.at_places[least ? 1 : 0][place];
   const int64_t cycles = reserves.cycles;
   if (cycles >= known.from && cycles < known.until) return known.of_sizes;
+  const EnginesAtPlace engines(*this, engine, weights, place, reserves);
   known.from = 0;
-  known.until = kNone;
+  known.until = engines.next_slowest(cycles);
   known.of_sizes.clear();
-  const std::lock_guard lock(reserves.blocks->mutex);
-  for (const SizedBlocks& choice : std::views::reverse(choices_at(layer, engine, weights, place, cycles, reserves))) {
-    known.from = std::max(known.from, choice.slowest);
-    const int64_t port_cycles = choice.port_cycles(weights.gradient_samples);
+  const int64_t most_channels = most_input_channels(engines.shape().inputs);
+  int64_t fewest = kNone;
+  // What takes no fewer than a smaller one is not among them for any cycles for which the smaller one is.
+  for (const EngineFront::Choice& choice : engines.keeping_up(cycles)) {
+    if (engines.least_blocks(choice) >= fewest) continue;
+    const EnginesAtPlace::One one = engines.at(choice);
+    if (one.least_blocks() >= fewest || (!least && one.input_channels() > most_channels)) continue;
+    const int64_t port_cycles = one.port_cycles();
     if (port_cycles > cycles) {
       known.until = std::min(known.until, port_cycles);
       continue;
     }
-    known.from = std::max(known.from, port_cycles);
-    if (!least && choice.wastes) continue;
-    if (!known.of_sizes.empty() && choice.bram18 >= known.of_sizes.back().bram18) continue;
-    if (known.of_sizes.empty() || known.of_sizes.back().size != to_size(choice.size)) known.of_sizes.push_back({});
-    known.of_sizes.back() = {to_size(choice.size), choice.bram18, port_cycles};
+    const int64_t bram18 = one.blocks();
+    if (bram18 >= fewest) continue;
+    fewest = bram18;
+    known.from = std::max({known.from, choice.slowest, port_cycles});
+    const size_t size = place_of_size(choice.tiles());
+    if (known.of_sizes.empty() || known.of_sizes.back().size != size) known.of_sizes.push_back({});
+    known.of_sizes.back() = {size, bram18, port_cycles};
   }
-  known.until = std::min(known.until, next_slowest(layer, engine, place, cycles, reserves));
   return known.of_sizes;
 }
 
@@ -357,17 +332,6 @@ GeneratedEngines::FewestOfSizes GeneratedEngines::larger_of_sizes(const FewestOf
       larger.push_back({size, bram18, port_cycles});
   }
   return larger;
-}
-
-// Of the engines at a place that do not keep up the fastest.
-int64_t GeneratedEngines::next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles,
-                                       const Reserves& reserves) const {
-  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, engine.width, shape);
-  const std::lock_guard lock(fronts.mutex);
-  const std::span<const EngineFront::Choice> choices = front_of(fronts, layer, engine.width, shape).choices();
-  const auto keeps_up = std::ranges::partition_point(choices, [=](const EngineFront::Choice& choice) { return choice.slowest > cycles; });
-  return keeps_up == choices.begin() ? kNone : std::prev(keeps_up)->slowest;
 }
 
 double GeneratedEngines::fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -443,7 +407,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   std::vector<FewestOfSizes>& of_sizes = reserves.of_sizes[least ? 1 : 0];
   of_sizes.reserve(place + 1);
   while (of_sizes.size() <= place) {
-    const FewestOfSizes& fewest = fewest_at(layer, engine, weights, of_sizes.size(), least, reserves);
+    const FewestOfSizes& fewest = fewest_at(engine, weights, of_sizes.size(), least, reserves);
     of_sizes.push_back(of_sizes.empty() ? fewest : larger_of_sizes(fewest, of_sizes.back()));
   }
   std::vector<EngineMemory> found;
@@ -470,34 +434,12 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   return found;
 }
 
-// Of so many of the fastest engines.
-const std::vector<GeneratedEngines::Moved>& GeneratedEngines::moved_by(const Layer& layer, const GeneratedEngine& engine,
-                                                                       const WeightsAt& weights, size_t place, size_t fastest,
-                                                                       Reserves& reserves) const {
-  reserves.moved_by_choices.resize(reserves.of_smallest.size());
-  std::vector<Moved>& moved = reserves.moved_by_choices[place];
-  if (moved.size() >= fastest) return moved;
-  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
-  const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
-  Fronts& fronts = fronts_of(layer, engine.width, shape);
-  const std::lock_guard lock(fronts.mutex);
-  EngineFront& front = front_of(fronts, layer, engine.width, shape);
-  const std::span<const EngineFront::Choice> choices = front.choices();
-  while (moved.size() < fastest) {
-    const EngineParallelism parallelism = front.engine(choices[choices.size() - 1 - moved.size()]);
-    const double bytes = weights.off_chip ? bytes_per_sample(streams, parallelism, shape, layer.error_back) : 0;
-    moved.push_back({parallelism.groups_of_inputs(shape.inputs) * parallelism.input_lanes, bytes});
-  }
-  return moved;
-}
-
 std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
   const Layer& layer = *layers_[engine.layer];
   Reserves& reserves = reserves_of(engine, weights, true);
   const size_t steps = steps_held(engine, reserves, false);
   if (steps == 0) return std::nullopt;
   const std::lock_guard lock(reserves.mutex);
-  const std::lock_guard blocks_lock(reserves.blocks->mutex);
   reserves.ask(engine.cycles_given);
   std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
   const size_t places = reserves.of_smallest.size();
@@ -506,22 +448,19 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     const size_t place = places - 1 - from_all.size();
     const int64_t channels = std::min(static_cast<int64_t>(place + 1) * reserves.step, all_channels);
     std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
-    const std::span<const SizedBlocks> choices = choices_at(layer, engine, weights, place, reserves.cycles, reserves);
-    const std::vector<Moved>& moved = moved_by(layer, engine, weights, place, choices.size(), reserves);
-    for (size_t i = 0; i < choices.size(); ++i) {
-      const SizedBlocks& choice = choices[i];
-      if (choice.port_cycles(weights.gradient_samples) > reserves.cycles) continue;
-      LeastBuilt more{choice.tiles, choice.bram18, moved[i].input_channels, moved[i].bytes, channels, choice.stream_luts};
-      const auto undercuts = std::ranges::find_if(least, [&](const LeastBuilt& known) { return known.undercuts(more); });
-      if (undercuts != least.end()) {
-        undercuts->stream_luts = std::min(undercuts->stream_luts, more.stream_luts);
-        continue;
-      }
-      std::erase_if(least, [&](const LeastBuilt& known) {
-        if (!more.undercuts(known)) return false;
-        more.stream_luts = std::min(more.stream_luts, known.stream_luts);
-        return true;
-      });
+    const EnginesAtPlace engines(*this, engine, weights, place, reserves);
+    const auto is_undercut = [&](const LeastBuilt& more) {
+      return std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); });
+    };
+    for (const EngineFront::Choice& choice : engines.keeping_up(reserves.cycles)) {
+      LeastBuilt more{choice.tiles(), engines.least_blocks(choice), engines.least_input_channels(), engines.least_bytes(), channels};
+      if (is_undercut(more)) continue;
+      const EnginesAtPlace::One one = engines.at(choice);
+      more = {choice.tiles(), one.least_blocks(), one.input_channels(), one.bytes(), channels};
+      if (is_undercut(more) || one.port_cycles() > reserves.cycles) continue;
+      more.bram18 = one.blocks();
+      if (is_undercut(more)) continue;
+      std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
       least.push_back(more);
     }
     std::ranges::sort(least, {}, [](const LeastBuilt& known) {
@@ -539,7 +478,7 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     memory.bram18 = least.bram18;
     memory.input_channels = least.input_channels;
     memory.streamed_bytes = least.bytes;
-    memory.streams.luts = least.stream_luts;
+    if (weights.off_chip) memory.streams.luts = least_packing_luts(least.tiles, engine.held, engine.error_back);
     memory.tiles = least.tiles;
   }
   return found;

@@ -163,18 +163,6 @@ class GeneratedEngines {
     int64_t lanes;
     int64_t cycles;
   };
-  // Of an engine of a front. Sizes are those that are looked at.
-  struct SizedBlocks {
-    int64_t slowest = 0;  // cycles
-    int64_t kernel_cycles = 0,
-            gradient_cycles = 0;  // of the ports to the memory outside, a sample; of gradients, which passes share, a pass
-    int32_t bram18 = 0, tiles = 0;
-    int16_t size = 0;
-    float stream_luts = 0;  // at least, where weights are streamed
-    bool wastes = false;    // more of the Act-RAM than is reserved
-
-    int64_t port_cycles(int64_t gradient_samples) const { return std::max(kernel_cycles, divided_up(gradient_cycles, gradient_samples)); }
-  };
   // Of engines up to a size the fewest: from this one on, up to the next that is named.
   struct FewestBlocks {
     size_t size = 0;
@@ -194,25 +182,18 @@ class GeneratedEngines {
   struct LeastBuilt {
     int64_t tiles = 0, bram18 = 0, input_channels = 0;
     double bytes = 0;
-    int64_t channels = 0;    // of the part that it is built for
-    double stream_luts = 0;  // the fewest of all that it undercuts
+    int64_t channels = 0;  // of the part that it is built for
     bool undercuts(const LeastBuilt& other) const {
       return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes &&
              channels <= other.channels;
     }
   };
-  // What an engine holds of its input, and moves a sample to and from the memory outside.
-  struct Moved {
-    int64_t input_channels = 0;
-    double bytes = 0;
-  };
   // By held channels, in steps of so many, which are places; found when first asked for.
   // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
-  // places alike; and of all that keep up, the fastest first, as many as were asked for, with weights on chip and off it.
+  // places alike.
   struct EngineBlocks {
     std::mutex mutex;
     std::vector<std::vector<int32_t>> of_inputs, of_outputs;
-    std::array<std::vector<std::vector<SizedBlocks>>, 2> of_choices;
   };
   struct SmallestAtPlace {
     int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
@@ -231,7 +212,6 @@ class GeneratedEngines {
     std::array<std::vector<FewestOfSizes>, 2> of_sizes;
     std::vector<double> bytes;
     std::vector<std::vector<LeastBuilt>> least_built;  // of so many channels and of more, from all channels down
-    std::vector<std::vector<Moved>> moved_by_choices;  // as many as were asked for
 
     void ask(int64_t asked) {
       if (cycles == asked) return;
@@ -246,21 +226,18 @@ class GeneratedEngines {
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
   const EngineMemory& memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                          Reserves& reserves) const;
-  // Engines that keep up, the fastest first. Where nobody else asks.
-  std::span<const SizedBlocks> choices_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                          int64_t cycles, Reserves& reserves) const;
-  const std::vector<Moved>& moved_by(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                     size_t fastest, Reserves& reserves) const;
-  const FewestOfSizes& fewest_at(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
+  class EnginesAtPlace;
+  const FewestOfSizes& fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
                                  Reserves& reserves) const;
   // Of engines that keep up, 0 where none does.
   static int64_t fewest_elements(EngineFront& front, const ConvolutionShape& shape, int64_t cycles, FewestElements& known);
-  int64_t next_slowest(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t cycles, const Reserves& reserves) const;
   int64_t fewest_blocks_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t known, Reserves& reserves) const;
   // Whole steps of channels that an engine holds, or as many as hold its channels.
   size_t steps_held(const GeneratedEngine& engine, const Reserves& reserves, bool up) const;
   static int64_t blocks_at(const Layer& layer, const EngineParallelism& engine, const ConvolutionShape& shape,
                            const EngineSurroundings& around, size_t place, EngineBlocks& known);
+  // By lanes, below 0 where they are not counted yet.
+  static std::vector<int32_t>& of_lanes_at(std::vector<std::vector<int32_t>>& places, size_t place);
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const;
   // The whole layer, behind streams of such a width.

@@ -11,12 +11,6 @@ namespace millrace {
 
 namespace {
 
-int64_t word_elements(const EngineParallelism& engine) { return engine.kernels_per_word * engine.taps(); }
-
-int64_t parameter_words(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max<int64_t>(streamed_words(engine, shape), 2);
-}
-
 // `counted`: the same engine, or without the lanes of one side, whose memories are then none.
 int64_t engine_blocks(const EngineParallelism& engine, const EngineParallelism& counted, const ConvolutionShape& shape,
                       const EngineSurroundings& around) {
@@ -51,12 +45,22 @@ int64_t output_adapter_blocks(const EngineParallelism& engine, const Convolution
 
 }  // namespace
 
+int64_t word_elements(const EngineParallelism& engine) { return engine.kernels_per_word * engine.taps(); }
+
+MemoryShape parameter_memory(const EngineParallelism& engine, int64_t words, bool error_back) {
+  return {word_elements(engine) * kElementBits, std::max<int64_t>(words, 2), 1, error_back};
+}
+
+MemoryShape gradient_memory(const EngineParallelism& engine, int64_t words) {
+  return {word_elements(engine) * kAccumulatorBits, std::max<int64_t>(words, 2)};
+}
+
 MemoryShape parameter_memory(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back) {
-  return {word_elements(engine) * kElementBits, parameter_words(engine, shape), 1, error_back};
+  return parameter_memory(engine, streamed_words(engine, shape), error_back);
 }
 
 MemoryShape gradient_memory(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return {word_elements(engine) * kAccumulatorBits, parameter_words(engine, shape)};
+  return gradient_memory(engine, streamed_words(engine, shape));
 }
 
 MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t planned_bits) {
@@ -66,6 +70,10 @@ MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionSha
 }
 
 int64_t bram18_of(const MemoryShape& memory) { return memory.depth <= kLutramDepth ? 0 : bram18_blocks(memory); }
+
+int64_t least_bram18_of_bits(int64_t bits) { return divided_up(bits, kBram36Bits / 2); }
+
+int64_t least_bram18_of(const MemoryShape& memory) { return memory.depth <= kLutramDepth ? 0 : least_bram18_of_bits(memory.bits()); }
 
 int64_t engine_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around) {
   return engine_blocks(engine, engine, shape, around);
@@ -87,11 +95,13 @@ int64_t blocks_of_output_lanes(const EngineParallelism& engine, const Convolutio
   return engine_blocks(engine, outputs, shape, around) + output_adapter_blocks(engine, shape, around);
 }
 
+int64_t least_stream_blocks(const EngineSurroundings& around, int64_t beat_bits) {
+  return (around.error_back ? 3 : 2) * bram18_of({beat_bits, kStreamedBeats}) + bram18_of({beat_bits, kWrittenBeats});
+}
+
 int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits) {
   const int64_t gradient_bits = word_elements(engine) * kAccumulatorBits;
-  const int64_t reader = bram18_of({beat_bits, kStreamedBeats});
-  int64_t blocks = (around.error_back ? 3 : 2) * reader + bram18_of({gradient_bits, 4 * engine.load_words() + 4, 2}) +
-                   bram18_of({beat_bits, kWrittenBeats});
+  int64_t blocks = least_stream_blocks(around, beat_bits) + bram18_of({gradient_bits, 4 * engine.load_words() + 4, 2});
   const int64_t samples = around.gradient_samples;
   if (samples == 1) return blocks;
   blocks +=
@@ -102,6 +112,12 @@ int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& s
 double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits) {
   const auto held = static_cast<double>(word_bits + beat_bits);
   return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / unit_bits)))) / 2;
+}
+
+double least_packing_luts(int64_t tiles, const ConvolutionShape& shape, bool error_back) {
+  const int64_t elements = kernels_per_word(tiles, shape.out_width()) * shape.kernel_h * shape.kernel_w;
+  return 2 * packing_luts(elements * kAccumulatorBits, kLeastBeatBits, kElementBits) +
+         (error_back ? 2 : 1) * packing_luts(elements * kElementBits, kLeastBeatBits, kElementBits);
 }
 
 FabricUse stream_fabric(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around,

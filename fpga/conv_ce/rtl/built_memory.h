@@ -20,11 +20,18 @@ namespace millrace {
 
 MemoryShape parameter_memory(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back);
 MemoryShape gradient_memory(const EngineParallelism& engine, const ConvolutionShape& shape);
+// Of so many words (streamed_words), each of so many elements.
+MemoryShape parameter_memory(const EngineParallelism& engine, int64_t words, bool error_back);
+MemoryShape gradient_memory(const EngineParallelism& engine, int64_t words);
+int64_t word_elements(const EngineParallelism& engine);
 // Of so many planned bits, and a sample at least: within the device, errors come back only when the layers behind have rows to work on.
 MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t planned_bits);
 
 // None where it is made of LUTs.
 int64_t bram18_of(const MemoryShape& memory);
+// No more than that; and of a deeper memory of so many bits.
+int64_t least_bram18_of(const MemoryShape& memory);
+int64_t least_bram18_of_bits(int64_t bits);
 
 // Around an engine.
 struct EngineSurroundings {
@@ -45,7 +52,11 @@ int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& s
 // And what packs and unpacks its beats, with memories that are made of LUTs.
 FabricUse stream_fabric(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around,
                         int64_t beat_bits);
+// No more LUTs than that, of any engine of so many tiles or more.
+double least_packing_luts(int64_t tiles, const ConvolutionShape& shape, bool error_back);
 // Of words in beats one way, in units of so many bits. Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
 double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits);
+// No more than that, of any engine.
+int64_t least_stream_blocks(const EngineSurroundings& around, int64_t beat_bits);
 
 }  // namespace millrace

@@ -34,7 +34,10 @@ int64_t forward_passes(const ConvolutionShape& shape) { return shape.out_height(
 int64_t error_back_passes(const ConvolutionShape& shape) { return error_back_steps(shape).rows; }
 
 StreamCycles weight_stream_cycles(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape) {
-  const auto elements = static_cast<int64_t>(parameter_elements(engine, shape));
+  return weight_stream_cycles(streams, static_cast<int64_t>(parameter_elements(engine, shape)), shape);
+}
+
+StreamCycles weight_stream_cycles(const WeightStreams& streams, int64_t elements, const ConvolutionShape& shape) {
   const int64_t kernels = beats_of(elements, kKernelBits, streams.beat_bits);
   const int64_t gradients = beats_of(elements, kGradientBits, streams.beat_bits);
   return {.forward = divided_up(kernels * forward_passes(shape), streams.samples),

@@ -51,10 +51,12 @@ struct StreamCycles {
   int64_t forward = 0, error_back = 0, gradient = 0;
 };
 StreamCycles weight_stream_cycles(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape);
+// Of an engine whose parameter memory has so many elements (parameter_elements).
+StreamCycles weight_stream_cycles(const WeightStreams& streams, int64_t elements, const ConvolutionShape& shape);
 
 // That a sample moves between the board and its memory, whole beats.
 double bytes_per_sample(const WeightStreams& streams, const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back);
-// Of an engine whose parameter memory has so many elements (parameter_elements): never fewer of more.
+// Likewise: never fewer of more.
 double bytes_per_sample(const WeightStreams& streams, int64_t elements, const ConvolutionShape& shape, bool error_back);
 
 // The words of parameter_words() in the order in which EB reads them.
