@@ -1,10 +1,13 @@
 #include "deploy/session/accounting.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -79,6 +82,61 @@ std::vector<WaitingWords> words_of_built(const Plan& plan, const Graph& graph, K
   }
 }
 
+// What a plan takes, and what of it waits outside. A plan that will probably be asked about may be begun: it is then looked at beside
+// whoever goes on, and whoever asks about it meanwhile waits for that. Its end waits for what it has begun.
+class PlanTimes {
+ public:
+  explicit PlanTimes(std::shared_ptr<KnownRooms> rooms) : rooms_(std::move(rooms)) {}
+
+  MiniBatchTime mini_batch_time(const Plan& plan, const Graph& graph, int64_t replicas) {
+    if (const std::optional<MiniBatchTime> time = times_.find(plan, replicas)) return *time;
+    Replicas rings;
+    rings.count = replicas;
+    if (replicas > 1) rings.outer = {kReplicaBits, kReplicaPicoseconds};
+    const MiniBatchPace pace = mini_batch_pace(plan, graph, rings);
+    const MiniBatchTime time{pace.seconds, std::string(pace.origin)};
+    times_.add(plan, replicas, time);
+    return time;
+  }
+
+  std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
+    if (!is_built(plan)) return {};
+    if (const std::optional<std::shared_future<void>> begun = begun_.find(plan, 1)) begun->wait();
+    return words_now(plan, graph);
+  }
+
+  // On a machine that does one thing at a time nothing is; nor while it is busy with another plan.
+  void begin(const Plan& plan, const Graph& graph) {
+    const auto is_busy = [&] { return latest_.valid() && latest_.wait_for(std::chrono::seconds(0)) != std::future_status::ready; };
+    const std::scoped_lock lock(mutex_);
+    if (std::thread::hardware_concurrency() < 2 || is_busy() || !is_built(plan) || begun_.find(plan, 1) || words_.find(plan, 1)) return;
+    latest_ = std::async(std::launch::async, [this, timed = plan, &graph]() mutable {
+      // Whoever asks finds out again what is wrong.
+      try {
+        add_words_outside(timed, graph, words_now(timed, graph));
+        mini_batch_time(timed, graph, 1);
+      } catch (const Error&) {
+      }
+    });
+    begun_.add(plan, 1, latest_);
+  }
+
+ private:
+  std::vector<WaitingWords> words_now(const Plan& plan, const Graph& graph) {
+    if (std::optional<std::vector<WaitingWords>> words = words_.find(plan, 1)) return *std::move(words);
+    std::vector<WaitingWords> words = words_of_built(plan, graph, rooms_.get());
+    words_.add(plan, 1, words);
+    return words;
+  }
+
+  std::shared_ptr<KnownRooms> rooms_;
+  KnownAnswers<MiniBatchTime> times_;
+  KnownAnswers<std::vector<WaitingWords>> words_;
+  KnownAnswers<std::shared_future<void>> begun_;
+  std::mutex mutex_;
+  std::shared_future<void> latest_;  // last, so that all it needs is there until it ends
+};
+
 // With no more room than there must be, or with what waits in the memory outside, which leaves blocks and is found by timing the ring.
 bool all_fit(const Plan& plan, const Graph& graph, bool thoroughly) {
   std::vector<int64_t> boards;
@@ -101,30 +159,19 @@ void account(PlanTask& task, Accounting accounting, const std::shared_ptr<KnownR
   task.mini_batch_time = {};
   task.replicated_mini_batch_time = {};
   task.waiting_words = {};
+  task.begin_mini_batch_time = {};
   task.finds_blocks = {};
   if (accounting == Accounting::kFpdeep) return;
-  task.replicated_mini_batch_time = [known = std::make_shared<KnownAnswers<MiniBatchTime>>()](const Plan& plan, const Graph& graph,
-                                                                                              int64_t replicas) {
-    if (const std::optional<MiniBatchTime> time = known->find(plan, replicas)) return *time;
-    Replicas rings;
-    rings.count = replicas;
-    if (replicas > 1) rings.outer = {kReplicaBits, kReplicaPicoseconds};
-    const MiniBatchPace pace = mini_batch_pace(plan, graph, rings);
-    const MiniBatchTime time{pace.seconds, std::string(pace.origin)};
-    known->add(plan, replicas, time);
-    return time;
+  const auto times = std::make_shared<PlanTimes>(rooms);
+  task.replicated_mini_batch_time = [times](const Plan& plan, const Graph& graph, int64_t replicas) {
+    return times->mini_batch_time(plan, graph, replicas);
   };
   task.mini_batch_time = [time = task.replicated_mini_batch_time](const Plan& plan, const Graph& graph) { return time(plan, graph, 1); };
   task.finds_blocks = [](const Plan& plan, const Graph& graph, bool thoroughly) {
     return is_built(plan) && all_fit(plan, graph, thoroughly);
   };
-  task.waiting_words = [known = std::make_shared<KnownAnswers<std::vector<WaitingWords>>>(), rooms](const Plan& plan, const Graph& graph) {
-    if (!is_built(plan)) return std::vector<WaitingWords>();
-    if (std::optional<std::vector<WaitingWords>> words = known->find(plan, 1)) return *std::move(words);
-    std::vector<WaitingWords> words = words_of_built(plan, graph, rooms.get());
-    known->add(plan, 1, words);
-    return words;
-  };
+  task.waiting_words = [times](const Plan& plan, const Graph& graph) { return times->waiting_words(plan, graph); };
+  task.begin_mini_batch_time = [times](const Plan& plan, const Graph& graph) { times->begin(plan, graph); };
 }
 
 }  // namespace millrace

@@ -289,6 +289,10 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     const bool slower = told && candidate.summary.images_per_second <= candidates.back().summary.images_per_second;
     candidates.push_back(std::move(candidate));
     if (slower) break;
+    // The first one mostly stays the best; what others may reach is found out meanwhile.
+    const Candidate& first = candidates.front();
+    if (candidates.size() == 1 && full && streams && !first.timed && first.summary.images_per_second > wanted && task.begin_mini_batch_time)
+      task.begin_mini_batch_time(first.plan, *task.graph);
   }
   // What is known by then leaves most of the other cuts out.
   for (Candidate& candidate : candidates) {

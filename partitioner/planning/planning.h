@@ -106,6 +106,9 @@ struct PlanTask {
   // Likewise: what waits in boards' own memories for its errors when the plan is built, which takes of their bandwidth. Pure; nothing: none
   // of it is counted.
   std::function<std::vector<WaitingWords>(const Plan&, const Graph&)> waiting_words = {};
+  // Of a plan that both will probably be asked about, and of links that stay as they are: may begin to find the answers beside whoever goes
+  // on. Nothing: they are found when asked for. Changes no answer.
+  std::function<void(const Plan&, const Graph&)> begin_mini_batch_time = {};
   // Whether every board's memories find their blocks when the plan is built; asked where that is in doubt.
   // `thoroughly`: whatever time that takes; else some that do may be missed. Pure; nothing: they do not.
   std::function<bool(const Plan&, const Graph&, bool thoroughly)> finds_blocks = {};

@@ -390,6 +390,31 @@ TEST(BuiltAsPlanned, RoomsThatAreKnownAreTheRingsOwn) {
   EXPECT_LT(ratios[0], 0.9 * ratios[1]);  // so that one ring's rooms on the other would show
 }
 
+// A plan that was begun, one that was begun while another was, and one that was not are answered alike.
+TEST(BuiltAsPlanned, WhatIsBegunIsAnsweredAsWhatIsNot) {
+  const Graph graph(find_model("lenet5"));
+  const std::optional<Plan> one = planned(graph, "vc709"), two = planned(graph, "vc709x2");
+  ASSERT_TRUE(one && two);
+  Plan wrong = *two;
+  wrong.groups.pop_back();
+  PlanTask begins, waits;
+  account(begins, Accounting::kFull);
+  account(waits, Accounting::kFull);
+  for (int round = 0; round < 2; ++round)
+    for (const Plan* plan : {&*one, &*two}) {
+      begins.begin_mini_batch_time(*plan, graph);
+      const std::vector<WaitingWords> words = begins.waiting_words(*plan, graph), alone = waits.waiting_words(*plan, graph);
+      ASSERT_EQ(words.size(), alone.size());
+      for (size_t i = 0; i < words.size(); ++i) EXPECT_EQ(words[i].bytes, alone[i].bytes);
+      Plan timed = *plan;
+      add_words_outside(timed, graph, words);
+      EXPECT_EQ(begins.mini_batch_time(timed, graph).seconds, waits.mini_batch_time(timed, graph).seconds);
+    }
+  begins.begin_mini_batch_time(wrong, graph);
+  EXPECT_THROW(begins.waiting_words(wrong, graph), Error);
+  begins.begin_mini_batch_time(planned(graph, "vc709x3").value(), graph);  // nobody asks, and the end waits for it
+}
+
 // A plan that contradicts itself or the generator is no plan that does not fit: whoever plans is told.
 TEST(BuiltAsPlanned, WhatIsWrongWithAPlanIsNotTakenForNoRoom) {
   const Graph graph(find_model("lenet5"));

@@ -114,6 +114,26 @@ TEST(Accounting, SamplesThatWaitOutsideTakeTimeOfTheMemory) {
   EXPECT_EQ(study_probe(study, 4).images_per_second, shared.summary.images_per_second);
 }
 
+// Which may begin before the planner asks for it, and changes nothing.
+TEST(Accounting, ThePlanThatIsAskedAboutWasBegunBefore) {
+  const Vc709Rings rings("vgg11-cifar");
+  PlanTask task = task_of(rings, 15, Accounting::kFull);
+  const Outcome alone = make_plan(task);
+  std::vector<Plan> begun, asked;
+  task.begin_mini_batch_time = [&](const Plan& plan, const Graph&) { begun.push_back(plan); };
+  task.mini_batch_time = [&, time = task.mini_batch_time](const Plan& plan, const Graph& graph) {
+    EXPECT_FALSE(begun.empty());
+    asked.push_back(plan);
+    return time(plan, graph);
+  };
+  const Outcome outcome = make_plan(task);
+  ASSERT_TRUE(alone.feasible && outcome.feasible);
+  EXPECT_EQ(*outcome.plan, *alone.plan);
+  ASSERT_EQ(begun.size(), 1U);
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(begun.front(), asked.front());
+}
+
 TEST(Accounting, TheUpdateIsInTheFiguresOfFullAccountingAlone) {
   const Vc709Rings rings("vgg11-cifar");
   const Outcome full = make_plan(task_of(rings, 15, Accounting::kFull));
