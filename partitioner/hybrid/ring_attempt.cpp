@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,10 +64,10 @@ std::shared_ptr<const RingAttempt> with_part_of_memory(const RingAttempt& attemp
 }
 
 // The same task with its words counted in another way, not solved.
-std::shared_ptr<const RingAttempt> with_words(const RingAttempt& attempt, StreamedWords words) {
-  PlanTask counting = attempt.task;
+std::shared_ptr<const RingAttempt> with_words(const PlanTask& task, int64_t micro_batch, StreamedWords words) {
+  PlanTask counting = task;
   counting.options.streamed_words = words;
-  return std::make_shared<const RingAttempt>(std::move(counting), attempt.solver.micro_batch());
+  return std::make_shared<const RingAttempt>(std::move(counting), micro_batch);
 }
 
 // For what no engines can keep as they are built.
@@ -186,18 +187,25 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
   return candidate_of(task, attempt, attempt->solution, lower_bound);
 }
 
+BegunLook::BegunLook(const PlanTask& searched, int64_t micro_batch, double period)
+    : attempt_(with_words(searched, micro_batch, StreamedWords::kBuilt)), period_(period) {
+  const std::launch when = std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred;
+  solution_ = std::async(when, [attempt = attempt_, period] { return attempt->solver.solve_within(period); });
+}
+
 std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
-                                          const std::function<double(double known)>& better_bound) {
-  PlanTask counting = searched;
-  counting.options.streamed_words = StreamedWords::kBuilt;
-  const auto built = std::make_shared<const RingAttempt>(std::move(counting), micro_batch);
+                                          const std::function<double(double known)>& better_bound, BegunLook* begun) {
+  const std::shared_ptr<const RingAttempt> built =
+      begun != nullptr ? begun->attempt() : with_words(searched, micro_batch, StreamedWords::kBuilt);
   std::optional<Candidate> fastest;
   double low = bound, high = known;
   const auto packs = [&](const Candidate& found) {
     return packs_blocks(task, found) || (task.finds_blocks && task.finds_blocks(found.plan, *task.graph, /*thoroughly=*/false));
   };
   const auto look = [&](double at) {
-    const RingSolution solution = built->solver.solve_within(at);
+    BegunLook* const look_begun = std::exchange(begun, nullptr);
+    const bool is_begun = look_begun != nullptr && look_begun->period() == at;
+    const RingSolution solution = is_begun ? look_begun->solution() : built->solver.solve_within(at);
     std::optional<Candidate> found;
     if (solution.feasible) found = candidate_of(task, built, solution, bound);
     if (found && found->summary.seconds_per_image < high && fits_devices(*found) && packs(*found)) {
@@ -254,7 +262,7 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
     if (searches.size() == 1)
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine, StreamedWords::kBuilt})
-        searches.push_back(with_words(*attempt, words));
+        searches.push_back(with_words(attempt->task, attempt->solver.micro_batch(), words));
     for (const std::shared_ptr<const RingAttempt>& search : searches) {
       const RingSolution solution = search->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
@@ -276,13 +284,18 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     const RingSolver least(task_of_least, attempt->solver.micro_batch());
     // In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
     const double nearly = bound / (1 + kOfBounds);
+    // Mostly the bound stands.
+    std::optional<BegunLook> begun;
+    if (fastest->summary.seconds_per_image > bound * (1 + kWorthLooking))
+      begun.emplace(attempt->task, attempt->solver.micro_batch(), bound * (1 + kCloseEnough));
     const bool stands = least.rules_out(nearly);
     if (!stands) bound = least.longest_ruled_out(nearly);
     const auto longer = [&](double known) { return least.longest_ruled_out(known, bound); };
     const double seconds = fastest->summary.seconds_per_image;
     if (seconds > bound * (1 + kWorthLooking))
-      if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound,
-                                                            stands ? std::function<double(double)>(longer) : nullptr))
+      if (std::optional<Candidate> built =
+              fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound,
+                               stands ? std::function<double(double)>(longer) : nullptr, begun ? &*begun : nullptr))
         fastest = std::move(*built);
     fastest->plan.lower_bound_seconds_per_image = bound;
     fastest->plan.optimality_gap = std::max(0.0, fastest->summary.seconds_per_image / bound - 1);

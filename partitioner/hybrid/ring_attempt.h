@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -62,10 +63,27 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 // others, where it is not close to the bound, bound and plan are looked for with engines as they are built. Nothing where none fits.
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt);
 
+// A search that counts engines as they are built, and cuts for one period, looked for beside whoever goes on.
+class BegunLook {
+ public:
+  // On a machine that does one thing at a time they are looked for when they are asked for.
+  BegunLook(const PlanTask& searched, int64_t micro_batch, double period);
+
+  const std::shared_ptr<const RingAttempt>& attempt() const { return attempt_; }
+  double period() const { return period_; }
+  RingSolution solution() { return solution_.get(); }  // once
+
+ private:
+  std::shared_ptr<const RingAttempt> attempt_;
+  double period_;
+  std::future<RingSolution> solution_;  // its end waits for it
+};
+
 // A plan faster than `known`, seconds a sample between updates, in a search that counts engines as they are built: near the bound if there
 // is one, else by bisection. Nothing where none is found, which proves nothing: a larger shard may take less than a smaller one.
 // `better_bound`: asked for a better one up to a period, where none is near; may be empty.
+// `begun`: its first look, where somebody began it.
 std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
-                                          const std::function<double(double known)>& better_bound);
+                                          const std::function<double(double known)>& better_bound, BegunLook* begun = nullptr);
 
 }  // namespace millrace
