@@ -164,9 +164,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   reserves.fewest_elements.resize(places);
   std::shared_ptr<EngineBlocks>& blocks = blocks_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
   if (!blocks) {
-    blocks = std::make_shared<EngineBlocks>();
-    (layer.by_outputs ? blocks->of_outputs : blocks->of_inputs).resize(places);
-    (layer.by_outputs ? blocks->of_inputs : blocks->of_outputs).resize(1);
+    blocks = std::make_shared<EngineBlocks>(layer.by_outputs ? 1 : places, layer.by_outputs ? places : 1);
   }
   reserves.blocks = blocks;
   return reserves;
@@ -480,6 +478,39 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     memory.streamed_bytes = least.bytes;
     if (weights.off_chip) memory.streams.luts = least_packing_luts(least.tiles, engine.held, engine.error_back);
     memory.tiles = least.tiles;
+  }
+  return found;
+}
+
+std::vector<EngineMemory> GeneratedEngines::larger_built(const GeneratedEngine& smallest, const WeightsAt& weights,
+                                                         int64_t most_tiles) const {
+  const EnginesAtPlace engines(*this, smallest, weights);
+  const EngineSurroundings around = surroundings_of(*layers_[smallest.layer], smallest, weights);
+  struct Taken {
+    int64_t blocks, input_lanes, input_channels;
+    double bytes;
+  };
+  std::vector<Taken> smaller;
+  // As many more bits for wider words of the Act-RAM fill a block at most.
+  const auto is_undercut = [&](int64_t blocks, int64_t input_lanes, int64_t input_channels, double bytes) {
+    return std::ranges::any_of(smaller, [&](const Taken& known) {
+      return known.blocks + (known.input_lanes > input_lanes ? 1 : 0) <= blocks && known.input_channels <= input_channels &&
+             known.bytes <= bytes;
+    });
+  };
+  std::vector<EngineMemory> found;
+  for (const EngineFront::Choice& choice : engines.keeping_up(smallest.cycles_given)) {
+    if (choice.tiles() > most_tiles) break;
+    const bool is_smallest = choice.tiles() <= smallest.engine.tiles();
+    if (!is_smallest &&
+        is_undercut(engines.least_blocks(choice), choice.input_lanes, engines.least_input_channels(), engines.least_bytes()))
+      continue;
+    const EnginesAtPlace::One one = engines.at(choice);
+    const double bytes = one.bytes();
+    if (!is_smallest && is_undercut(one.least_blocks(), choice.input_lanes, one.input_channels(), bytes)) continue;
+    if (!is_smallest)
+      found.push_back(engine_memory(one.engine(), engines.shape(), around, weights, one.blocks_anywhere(), smallest.cycles_given));
+    if (one.port_cycles() < smallest.cycles_given) smaller.push_back({one.blocks(), choice.input_lanes, one.input_channels(), bytes});
   }
   return found;
 }

@@ -1,6 +1,7 @@
 #include "fpga/cost/engines_at_place.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
@@ -8,12 +9,12 @@
 namespace millrace {
 
 GeneratedEngines::EnginesAtPlace::EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights,
-                                                 size_t place, Reserves& reserves)
+                                                 const ConvolutionShape& shape, size_t place, std::shared_ptr<EngineBlocks> known)
     : layer_(&*all.layers_[engine.layer]),
       place_(place),
-      known_(reserves.blocks.get()),
+      known_(std::move(known)),
       weights_(weights),
-      shape_(all.shape_at(*layer_, engine, place, reserves.step)),
+      shape_(shape),
       around_(surroundings_of(*layer_, engine, weights)),
       streams_{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits} {
   const int64_t elements = shape_.inputs * shape_.outputs / shape_.groups * shape_.kernel_h * shape_.kernel_w;

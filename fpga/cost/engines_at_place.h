@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <span>
 
@@ -26,7 +27,12 @@ namespace millrace {
 class GeneratedEngines::EnginesAtPlace {
  public:
   // Those of the layer, of streams as wide as the engine's.
-  EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, Reserves& reserves);
+  EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights, size_t place, Reserves& reserves)
+      : EnginesAtPlace(all, engine, weights, all.shape_at(*all.layers_[engine.layer], engine, place, reserves.step), place,
+                       reserves.blocks) {}
+  // Those of what the engine itself holds; nothing is kept.
+  EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights)
+      : EnginesAtPlace(all, engine, weights, engine.held, 0, std::make_shared<EngineBlocks>(1, 1)) {}
 
   // The smallest first, each larger one is faster.
   std::span<const EngineFront::Choice> keeping_up(int64_t cycles) const { return choices_.subspan(too_slow(cycles)); }
@@ -52,6 +58,9 @@ class GeneratedEngines::EnginesAtPlace {
     int64_t port_cycles() const;
     // To and from that memory, a sample.
     double bytes() const;
+    const EngineParallelism& engine() const { return engine_; }
+    // Without weights, and without columns for the Act-RAM's width.
+    int64_t blocks_anywhere() const { return of_lanes_ - act_ram_columns(engine_.input_lanes); }
     // That the Act-RAM holds.
     int64_t input_channels() const { return groups_of_inputs_ * engine_.input_lanes; }
 
@@ -64,6 +73,8 @@ class GeneratedEngines::EnginesAtPlace {
   const ConvolutionShape& shape() const { return shape_; }
 
  private:
+  EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights, const ConvolutionShape& shape,
+                 size_t place, std::shared_ptr<EngineBlocks> known);
   size_t too_slow(int64_t cycles) const;
   int64_t of_lanes(const EngineFront::Choice& choice) const {
     const int32_t of_inputs = fast_item(*of_inputs_, choice.input_lanes), of_outputs = fast_item(*of_outputs_, choice.output_lanes);
@@ -74,7 +85,7 @@ class GeneratedEngines::EnginesAtPlace {
 
   const Layer* layer_;
   size_t place_;
-  EngineBlocks* known_;
+  std::shared_ptr<EngineBlocks> known_;
   WeightsAt weights_;
   ConvolutionShape shape_;
   EngineSurroundings around_;

@@ -215,17 +215,22 @@ class FpgaCostModel final : public CostModel {
     // One engine may have all multipliers of the board.
     const int64_t most = static_cast<int64_t>(board_.engine_dsps() / board_.dsps_per_mac) / (smallest.engines.count * tile_of(smallest));
     Searched with_another = searched;
-    for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most)) {
-      if (engine.engine.tiles() <= smallest.built->engine.tiles()) continue;
-      LargerEngine larger{engine.engine.tiles(), demand_with(question, with_another, built_->memory_of(engine, weights), 0)};
+    const auto consider = [&](const EngineMemory& engine) {
+      LargerEngine larger{engine.tiles, demand_with(question, with_another, engine, 0)};
       // Of engines no larger some take no more memory and read no more words.
       const auto undercuts = [&](const ShardDemand& known) {
         return known.amounts[kOnChipMemory] <= larger.demand.amounts[kOnChipMemory] && known.seconds <= larger.demand.seconds;
       };
-      if (larger.demand.amounts[0] >= kNoSuchEngine || undercuts(of_smallest_one)) continue;
-      if (std::ranges::any_of(found, [&](const LargerEngine& known) { return undercuts(known.demand); })) continue;
+      if (larger.demand.amounts[0] >= kNoSuchEngine || undercuts(of_smallest_one)) return;
+      if (std::ranges::any_of(found, [&](const LargerEngine& known) { return undercuts(known.demand); })) return;
       found.push_back(larger);
+    };
+    if (board_.urams <= 0) {
+      for (const EngineMemory& engine : built_->larger_built(*smallest.built, weights, most)) consider(engine);
+      return found;
     }
+    for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most))
+      if (engine.engine.tiles() > smallest.built->engine.tiles()) consider(built_->memory_of(engine, weights));
     return found;
   }
 

@@ -130,6 +130,9 @@ class GeneratedEngines {
   // Of an answer that keeps up: the largest engine of up to so many tiles that keeps up, and all of them.
   GeneratedEngine of_size(GeneratedEngine engine, int64_t most_tiles) const;
   std::vector<GeneratedEngine> that_keep_up(const GeneratedEngine& smallest, int64_t most_tiles) const;
+  // As they are built, the memories of those that are larger than the smallest, by tiles; without some that take no less block RAM, of all
+  // it takes, and move no fewer bytes than a smaller one that keeps the period, ports and all. On a board without UltraRAM.
+  std::vector<EngineMemory> larger_built(const GeneratedEngine& smallest, const WeightsAt& weights, int64_t most_tiles) const;
   // Null where some layer behind the sum has no hardware.
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
@@ -192,6 +195,7 @@ class GeneratedEngines {
   // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
   // places alike.
   struct EngineBlocks {
+    EngineBlocks(size_t places_of_inputs, size_t places_of_outputs) : of_inputs(places_of_inputs), of_outputs(places_of_outputs) {}
     std::mutex mutex;
     std::vector<std::vector<int32_t>> of_inputs, of_outputs;
   };
