@@ -26,7 +26,7 @@ GeneratedEngines::EnginesAtPlace::EnginesAtPlace(const GeneratedEngines& all, co
   }
   Fronts& fronts = all.fronts_of(*layer_, engine.width, shape_);
   of_blocks_ = std::unique_lock(known_->mutex);
-  of_front_ = std::unique_lock(fronts.mutex);
+  const std::lock_guard of_front(fronts.mutex);
   EngineFront& front = all.front_of(fronts, *layer_, engine.width, shape_);
   choices_ = front.choices();
   front_ = &front;

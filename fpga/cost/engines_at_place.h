@@ -6,8 +6,8 @@
 //   }
 //
 // Most engines are ruled out by what they take at least, which is lanes' blocks, that are kept, and the bits of the weights: only of the
-// rest their memories are counted. So nothing is kept of an engine. Holds the locks of the front and of the kept blocks, in that order
-// the last ones that are taken. Borrows all it is given. Internal to fpga/cost.
+// rest their memories are counted. So nothing is kept of an engine. Holds the lock of the kept blocks, and takes that of the front until
+// all its engines are there, which stay as they are. Borrows all it is given. Internal to fpga/cost.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,7 @@ class GeneratedEngines::EnginesAtPlace {
   WeightStreams streams_;
   double least_bytes_ = 0;
   int64_t least_of_weights_ = 0;  // blocks
-  std::unique_lock<std::mutex> of_blocks_, of_front_;
+  std::unique_lock<std::mutex> of_blocks_;
   const EngineFront* front_;
   const std::vector<int32_t>*of_inputs_, *of_outputs_;  // blocks, by lanes; below 0: not counted yet
   std::span<const EngineFront::Choice> choices_;
