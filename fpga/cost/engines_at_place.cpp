@@ -26,10 +26,8 @@ GeneratedEngines::EnginesAtPlace::EnginesAtPlace(const GeneratedEngines& all, co
   }
   Fronts& fronts = all.fronts_of(*layer_, engine.width, shape_);
   of_blocks_ = std::unique_lock(known_->mutex);
-  const std::lock_guard of_front(fronts.mutex);
-  EngineFront& front = all.front_of(fronts, *layer_, engine.width, shape_);
-  choices_ = front.choices();
-  front_ = &front;
+  front_ = &all.whole_front_of(fronts, *layer_, engine.width, shape_);
+  choices_ = front_->found();
   of_inputs_ = &of_lanes_at(known_->of_inputs, layer_->by_outputs ? 0 : place);
   of_outputs_ = &of_lanes_at(known_->of_outputs, layer_->by_outputs ? place : 0);
 }

@@ -6,8 +6,8 @@
 //   }
 //
 // Most engines are ruled out by what they take at least, which is lanes' blocks, that are kept, and the bits of the weights: only of the
-// rest their memories are counted. So nothing is kept of an engine. Holds the lock of the kept blocks, and takes that of the front until
-// all its engines are there, which stay as they are. Borrows all it is given. Internal to fpga/cost.
+// rest their memories are counted. So nothing is kept of an engine. Holds the lock of the kept blocks. Borrows all it is
+// given. Internal to fpga/cost.
 #pragma once
 
 #include <cstdint>

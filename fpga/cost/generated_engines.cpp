@@ -118,14 +118,35 @@ int64_t GeneratedEngines::most_tiles(const Layer& layer, const ConvolutionShape&
   return most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / multipliers) : 0;
 }
 
+std::unique_ptr<EngineFront> GeneratedEngines::new_front(const Layer& layer, const ConvolutionShape& held) const {
+  return std::make_unique<EngineFront>(held, layer.error_back, most_tiles(layer, held));
+}
+
+std::unique_ptr<EngineFront>& GeneratedEngines::front_at(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) {
+  const bool of_outputs = &fronts == layer.fronts[width].of_outputs.get();
+  return item(fronts.of_channels, of_outputs ? held.outputs : layer.map_channels(held));
+}
+
 // Where nobody else asks.
 EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const {
-  const bool of_outputs = &fronts == layer.fronts[width].of_outputs.get();
-  const int64_t channels = of_outputs ? held.outputs : layer.map_channels(held);
-  std::unique_ptr<EngineFront>& front = item(fronts.of_channels, channels);
+  std::unique_ptr<EngineFront>& front = front_at(fronts, layer, width, held);
+  if (!front) front = new_front(layer, held);
+  return *front;
+}
+
+// Whoever asks for others meanwhile does not wait until it is found.
+const EngineFront& GeneratedEngines::whole_front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const {
+  std::unique_ptr<EngineFront> whole;
+  std::unique_lock lock(fronts.mutex);
+  std::unique_ptr<EngineFront>& front = front_at(fronts, layer, width, held);
   if (!front) {
-    front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles(layer, held));
+    lock.unlock();
+    whole = new_front(layer, held);
+    whole->choices();
+    lock.lock();
+    if (!front) front = std::move(whole);
   }
+  front->choices();
   return *front;
 }
 

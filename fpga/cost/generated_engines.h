@@ -250,6 +250,10 @@ class GeneratedEngines {
   // Of an engine of any board; 0: of any number.
   int64_t most_tiles(const Layer& layer, const ConvolutionShape& held) const;
   Fronts& fronts_of(const Layer& layer, size_t width, const ConvolutionShape& held) const;
+  std::unique_ptr<EngineFront> new_front(const Layer& layer, const ConvolutionShape& held) const;
+  static std::unique_ptr<EngineFront>& front_at(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held);
+  // With all its engines, which stay as they are.
+  const EngineFront& whole_front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const;
   EngineFront& front_of(Fronts& fronts, const Layer& layer, size_t width, const ConvolutionShape& held) const;
   std::optional<EngineParallelism> engine_within(const Layer& layer, size_t width, const ConvolutionShape& held, int64_t cycles) const;
 

@@ -34,6 +34,9 @@ constexpr double kLeastPartOfMemory = 0.5, kPartsOfMemory = 0.01;
 // Block RAMs that a block of UltraRAM's bits fill.
 constexpr double kBram36OfUram = 8;
 
+// On a machine that does one thing at a time nothing begins before it is asked for.
+std::launch launch_beside() { return std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred; }
+
 // For what no cuts can keep: with larger engines counted as the least that they may take.
 PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWords words = StreamedWords::kLeast) {
   PlanTask least = task;
@@ -189,8 +192,7 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 
 BegunLook::BegunLook(const PlanTask& searched, int64_t micro_batch, double period)
     : attempt_(with_words(searched, micro_batch, StreamedWords::kBuilt)), period_(period) {
-  const std::launch when = std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred;
-  solution_ = std::async(when, [attempt = attempt_, period] { return attempt->solver.solve_within(period); });
+  solution_ = std::async(launch_beside(), [attempt = attempt_, period] { return attempt->solver.solve_within(period); });
 }
 
 std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
@@ -230,8 +232,17 @@ std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& 
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt) {
   double bound = attempt->solution.lower_bound;
   const double promised = attempt->solution.period;
+  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return candidate_of(task, attempt, bound);
+  const bool enlarges = attempt->solver.counts_engines() && task.models.size() <= kLongRing;
+  // In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
+  const double nearly = bound / (1 + kOfBounds);
+  std::optional<RingAttempt> least;
+  std::future<bool> bound_stands;  // found beside the plan
+  if (enlarges) {
+    least.emplace(with_least_built(*attempt), attempt->solver.micro_batch());
+    bound_stands = std::async(launch_beside(), [&solver = least->solver, nearly] { return solver.rules_out(nearly); });
+  }
   Candidate found = candidate_of(task, attempt, bound);
-  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
   std::optional<Candidate> fastest;
   bool packs = false, asked = false;
   const auto consider = [&](Candidate candidate) {
@@ -255,7 +266,6 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     consider(candidate_of(attempt->task, attempt, roomy, bound));
   }
   std::vector<std::shared_ptr<const RingAttempt>> searches{attempt};
-  const bool enlarges = attempt->solver.counts_engines() && task.models.size() <= kLongRing;
   for (const double by : kSlower) {
     if (packs && (enlarges || slower() <= std::max(kWorthCounting, by))) break;
     if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
@@ -280,17 +290,13 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   }
   if (!packs) return std::nullopt;
   if (enlarges) {
-    const PlanTask task_of_least = with_least_built(*attempt);
-    const RingSolver least(task_of_least, attempt->solver.micro_batch());
-    // In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
-    const double nearly = bound / (1 + kOfBounds);
     // Mostly the bound stands.
     std::optional<BegunLook> begun;
     if (fastest->summary.seconds_per_image > bound * (1 + kWorthLooking))
       begun.emplace(attempt->task, attempt->solver.micro_batch(), bound * (1 + kCloseEnough));
-    const bool stands = least.rules_out(nearly);
-    if (!stands) bound = least.longest_ruled_out(nearly);
-    const auto longer = [&](double known) { return least.longest_ruled_out(known, bound); };
+    const bool stands = bound_stands.get();
+    if (!stands) bound = least->solver.longest_ruled_out(nearly);
+    const auto longer = [&](double known) { return least->solver.longest_ruled_out(known, bound); };
     const double seconds = fastest->summary.seconds_per_image;
     if (seconds > bound * (1 + kWorthLooking))
       if (std::optional<Candidate> built =
