@@ -4,8 +4,8 @@
 //   const SizedEngine sized = memo.at(cycles, {.layer = 3, .width = 2, .held = shape}, make_it);
 //
 // A search asks for the same few numbers of channels on many devices, and the end of a bisection for periods that are the same in whole
-// cycles. What is kept goes when another number of cycles is asked for, so that no more is kept than one period's answers. Thread safe:
-// answers are copied. Internal to fpga/cost.
+// cycles. What is kept goes when other numbers of cycles are asked for, so that no more is kept than the answers of two periods: two
+// searches may go on at once. Thread safe: answers are copied. Internal to fpga/cost.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/index.h"
 #include "core/device/cost_model.h"
@@ -39,13 +40,14 @@ class EngineMemo {
   SizedEngine at(int64_t cycles, const Key& key, const Make& make) {
     {
       const std::lock_guard lock(mutex_);
-      if (cycles != cycles_) known_.clear();
-      cycles_ = cycles;
-      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+      if (cycles != latest_.cycles) std::swap(latest_, before_);
+      if (cycles != latest_.cycles) latest_ = {cycles, {}};
+      if (const auto found = latest_.known.find(key); found != latest_.known.end()) return found->second;
     }
     const SizedEngine made = make();
     const std::lock_guard lock(mutex_);
-    if (cycles == cycles_) known_.emplace(key, made);
+    for (Period* const period : {&latest_, &before_})
+      if (cycles == period->cycles) period->known.emplace(key, made);
     return made;
   }
 
@@ -61,9 +63,12 @@ class EngineMemo {
     }
   };
 
+  struct Period {
+    int64_t cycles = -1;
+    std::unordered_map<Key, SizedEngine, Hash> known = {};
+  };
   std::mutex mutex_;
-  int64_t cycles_ = -1;
-  std::unordered_map<Key, SizedEngine, Hash> known_;
+  Period latest_, before_;
 };
 
 }  // namespace millrace

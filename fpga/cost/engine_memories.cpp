@@ -183,13 +183,13 @@ EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine
   if (steps == 0) return EngineMemory{};
   const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
-  reserves.ask(engine.cycles_given);
-  while (reserves.of_channels.size() <= place) {
-    EngineMemory memory = memory_of_smallest(layer, engine, weights, reserves.of_channels.size(), reserves);
-    if (!reserves.of_channels.empty()) memory = larger_of(memory, reserves.of_channels.back());
-    reserves.of_channels.push_back(memory);
+  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  while (of_cycles.of_channels.size() <= place) {
+    EngineMemory memory = memory_of_smallest(layer, engine, weights, of_cycles.of_channels.size(), reserves);
+    if (!of_cycles.of_channels.empty()) memory = larger_of(memory, of_cycles.of_channels.back());
+    of_cycles.of_channels.push_back(memory);
   }
-  return least || reserves.step == engine.lanes ? reserves.of_channels[place] : with_margin(reserves.of_channels[place]);
+  return least || reserves.step == engine.lanes ? of_cycles.of_channels[place] : with_margin(of_cycles.of_channels[place]);
 }
 
 // Of any engine, fast enough or not, that holds more channels than whole steps of them: the part that it holds of the fewest at the next
@@ -286,7 +286,7 @@ ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, const GeneratedE
 const GeneratedEngines::FewestOfSizes& GeneratedEngines::fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                                                    bool least, Reserves& reserves) const {
   FewestAtPlace& known = reserves.at_places[least ? 1 : 0][place];
-  const int64_t cycles = reserves.cycles;
+  const int64_t cycles = engine.cycles_given;
   if (cycles >= known.from && cycles < known.until) return known.of_sizes;
   const EnginesAtPlace engines(*this, engine, weights, place, reserves);
   known.from = 0;
@@ -355,18 +355,18 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
   if (steps == 0) return 0;
   const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
   const std::lock_guard lock(reserves.mutex);
-  reserves.ask(engine.cycles_given);
-  while (reserves.bytes.size() < steps) {
-    const size_t place = reserves.bytes.size();
+  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  while (of_cycles.bytes.size() < steps) {
+    const size_t place = of_cycles.bytes.size();
     const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
     Fronts& fronts = fronts_of(layer, engine.width, shape);
     const std::lock_guard front_lock(fronts.mutex);
     EngineFront& front = front_of(fronts, layer, engine.width, shape);
-    const int64_t elements = fewest_elements(front, shape, reserves.cycles, reserves.fewest_elements[place]);
+    const int64_t elements = fewest_elements(front, shape, of_cycles.cycles, reserves.fewest_elements[place]);
     const double fewest = elements > 0 ? bytes_per_sample(streams, elements, shape, layer.error_back) : 0;
-    reserves.bytes.push_back(reserves.bytes.empty() ? fewest : std::max(fewest, reserves.bytes.back()));
+    of_cycles.bytes.push_back(of_cycles.bytes.empty() ? fewest : std::max(fewest, of_cycles.bytes.back()));
   }
-  return reserves.bytes[steps - 1];
+  return of_cycles.bytes[steps - 1];
 }
 
 int64_t GeneratedEngines::fewest_elements(EngineFront& front, const ConvolutionShape& shape, int64_t cycles, FewestElements& known) {
@@ -401,8 +401,8 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   if (steps == 0) return {};
   const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
-  reserves.ask(engine.cycles_given);
-  std::vector<FewestOfSizes>& of_sizes = reserves.of_sizes[least ? 1 : 0];
+  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  std::vector<FewestOfSizes>& of_sizes = of_cycles.of_sizes[least ? 1 : 0];
   of_sizes.reserve(place + 1);
   while (of_sizes.size() <= place) {
     const FewestOfSizes& fewest = fewest_at(engine, weights, of_sizes.size(), least, reserves);
@@ -438,8 +438,8 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
   const size_t steps = steps_held(engine, reserves, false);
   if (steps == 0) return std::nullopt;
   const std::lock_guard lock(reserves.mutex);
-  reserves.ask(engine.cycles_given);
-  std::vector<std::vector<LeastBuilt>>& from_all = reserves.least_built;
+  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  std::vector<std::vector<LeastBuilt>>& from_all = of_cycles.least_built;
   const size_t places = reserves.of_smallest.size();
   const int64_t all_channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   while (from_all.size() <= places - steps) {
@@ -450,12 +450,12 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const Gen
     const auto is_undercut = [&](const LeastBuilt& more) {
       return std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); });
     };
-    for (const EngineFront::Choice& choice : engines.keeping_up(reserves.cycles)) {
+    for (const EngineFront::Choice& choice : engines.keeping_up(of_cycles.cycles)) {
       LeastBuilt more{choice.tiles(), engines.least_blocks(choice), engines.least_input_channels(), engines.least_bytes(), channels};
       if (is_undercut(more)) continue;
       const EnginesAtPlace::One one = engines.at(choice);
       more = {choice.tiles(), one.least_blocks(), one.input_channels(), one.bytes(), channels};
-      if (is_undercut(more) || one.port_cycles() > reserves.cycles) continue;
+      if (is_undercut(more) || one.port_cycles() > of_cycles.cycles) continue;
       more.bram18 = one.blocks();
       if (is_undercut(more)) continue;
       std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });

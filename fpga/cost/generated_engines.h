@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/base/index.h"
@@ -204,6 +205,22 @@ class GeneratedEngines {
     EngineMemory memory;
     std::map<size_t, EngineMemory> known;  // by the engine's place in the front
   };
+  // Of so many channels, and of fewer.
+  struct OfCycles {
+    int64_t cycles = -1;
+    std::vector<EngineMemory> of_channels = {};
+    std::array<std::vector<FewestOfSizes>, 2> of_sizes = {};
+    std::vector<double> bytes = {};
+    std::vector<std::vector<LeastBuilt>> least_built = {};  // of so many channels and of more, from all channels down
+
+    void begin(int64_t asked) {
+      cycles = asked;
+      of_channels.clear();
+      for (auto& sizes : of_sizes) sizes.clear();
+      bytes.clear();
+      least_built.clear();
+    }
+  };
   struct Reserves {
     std::mutex mutex;
     int64_t step = 1;
@@ -211,19 +228,13 @@ class GeneratedEngines {
     std::vector<SmallestAtPlace> of_smallest;             // engine that keeps up
     std::array<std::vector<FewestAtPlace>, 2> at_places;  // without engines that waste, and with them
     std::vector<FewestElements> fewest_elements;          // that engines move in a pass
-    int64_t cycles = -1;                                  // that were asked for last; for those, of so many channels, and of fewer:
-    std::vector<EngineMemory> of_channels;
-    std::array<std::vector<FewestOfSizes>, 2> of_sizes;
-    std::vector<double> bytes;
-    std::vector<std::vector<LeastBuilt>> least_built;  // of so many channels and of more, from all channels down
+    // Of the cycles that were asked for last, and before them: two searches may go on at once.
+    OfCycles latest, before;
 
-    void ask(int64_t asked) {
-      if (cycles == asked) return;
-      cycles = asked;
-      of_channels.clear();
-      for (auto& sizes : of_sizes) sizes.clear();
-      bytes.clear();
-      least_built.clear();
+    OfCycles& ask(int64_t cycles) {
+      if (latest.cycles != cycles) std::swap(latest, before);
+      if (latest.cycles != cycles) latest.begin(cycles);
+      return latest;
     }
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
