@@ -7,10 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/beside.h"
 #include "core/base/error.h"
 #include "deploy/session/ring_check.h"
 #include "fpga/conv_ce/generator/device_check.h"
@@ -109,8 +109,8 @@ class PlanTimes {
   void begin(const Plan& plan, const Graph& graph) {
     const auto is_busy = [&] { return latest_.valid() && latest_.wait_for(std::chrono::seconds(0)) != std::future_status::ready; };
     const std::scoped_lock lock(mutex_);
-    if (std::thread::hardware_concurrency() < 2 || is_busy() || !is_built(plan) || begun_.find(plan, 1) || words_.find(plan, 1)) return;
-    latest_ = std::async(std::launch::async, [this, timed = plan, &graph]() mutable {
+    if (!does_several_at_once() || is_busy() || !is_built(plan) || begun_.find(plan, 1) || words_.find(plan, 1)) return;
+    latest_ = beside([this, timed = plan, &graph]() mutable {
       // Whoever asks finds out again what is wrong.
       try {
         add_words_outside(timed, graph, words_now(timed, graph));

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/beside.h"
 #include "core/base/index.h"
 #include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/planning/roomy_memory.h"
@@ -33,9 +33,6 @@ constexpr double kLongestForBlocks = 0.01;
 constexpr double kLeastPartOfMemory = 0.5, kPartsOfMemory = 0.01;
 // Block RAMs that a block of UltraRAM's bits fill.
 constexpr double kBram36OfUram = 8;
-
-// On a machine that does one thing at a time nothing begins before it is asked for.
-std::launch launch_beside() { return std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred; }
 
 // For what no cuts can keep: with larger engines counted as the least that they may take.
 PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWords words = StreamedWords::kLeast) {
@@ -192,7 +189,7 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 
 BegunLook::BegunLook(const PlanTask& searched, int64_t micro_batch, double period)
     : attempt_(with_words(searched, micro_batch, StreamedWords::kBuilt)), period_(period) {
-  solution_ = std::async(launch_beside(), [attempt = attempt_, period] { return attempt->solver.solve_within(period); });
+  solution_ = beside([attempt = attempt_, period] { return attempt->solver.solve_within(period); });
 }
 
 std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
@@ -240,7 +237,7 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   std::future<bool> bound_stands;  // found beside the plan
   if (enlarges) {
     least.emplace(with_least_built(*attempt), attempt->solver.micro_batch());
-    bound_stands = std::async(launch_beside(), [&solver = least->solver, nearly] { return solver.rules_out(nearly); });
+    bound_stands = beside([&solver = least->solver, nearly] { return solver.rules_out(nearly); });
   }
   Candidate found = candidate_of(task, attempt, bound);
   std::optional<Candidate> fastest;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <utility>
 
+#include "core/base/beside.h"
 #include "core/base/index.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_design.h"
@@ -105,9 +105,8 @@ std::shared_future<RingWaiting> KnownRooms::begun(const Placement& placement, co
   const std::shared_ptr<Known> found = known(placement, pace);
   const std::scoped_lock lock(mutex_);
   if (found->waiting.valid()) return found->waiting;
-  const std::launch when = std::thread::hardware_concurrency() > 1 ? std::launch::async : std::launch::deferred;
   const auto ring = std::make_shared<const RingDesigns>(ring_designs(placement, pace));
-  return found->waiting = std::async(when, [ring] { return waiting_of(*ring); });
+  return found->waiting = beside([ring] { return waiting_of(*ring); });
 }
 
 TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, KnownRooms* known) {
