@@ -18,17 +18,22 @@ struct Side {
   int64_t groups = 1;  // of channels
 };
 
-// Counts of lanes that are worth it: one lane less would take a group of channels more. Where channels come in groups that do not mix,
-// those that divide the channels of one.
-std::vector<Side> sides_of(int64_t all_channels, int64_t channel_groups) {
+// visit(side) for counts of lanes that are worth it: one lane less would take a group of channels more. Where channels come in groups that
+// do not mix, those that divide the channels of one.
+template <typename Visit>
+void for_each_side(int64_t all_channels, int64_t channel_groups, Visit visit) {
   const int64_t channels = all_channels / channel_groups;
-  std::vector<Side> sides;
   int64_t before = 0;  // groups, with a lane less
   for (int64_t lanes = 1; lanes <= std::min(channels, kMostEngineLanes); ++lanes) {
     const int64_t groups = divided_up(all_channels, lanes);
-    if (channel_groups == 1 ? lanes == 1 || groups < before : channels % lanes == 0) sides.push_back({lanes, groups});
+    if (channel_groups == 1 ? lanes == 1 || groups < before : channels % lanes == 0) visit(Side{lanes, groups});
     before = groups;
   }
+}
+
+std::vector<Side> sides_of(int64_t all_channels, int64_t channel_groups) {
+  std::vector<Side> sides;
+  for_each_side(all_channels, channel_groups, [&](const Side& side) { sides.push_back(side); });
   return sides;
 }
 
@@ -110,7 +115,7 @@ const std::vector<Rectangle>& rectangles_by_size() {
 static_assert(kMostEngineLanes <= 64);
 uint64_t lanes_of_sides(int64_t all_channels, int64_t channel_groups) {
   uint64_t lanes = 0;
-  for (const Side& side : sides_of(all_channels, channel_groups)) lanes |= uint64_t{1} << (side.lanes - 1);
+  for_each_side(all_channels, channel_groups, [&](const Side& side) { lanes |= uint64_t{1} << (side.lanes - 1); });
   return lanes;
 }
 
