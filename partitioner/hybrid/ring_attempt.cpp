@@ -25,6 +25,8 @@ constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.03
 constexpr double kLeastPart = 8;
 // How far a plan may be from what is ruled out before both are looked at as engines are built; and how close they are to come then.
 constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
+// By how much less than the shortest period that is found another is ruled out.
+constexpr double kClosest = 1e-9;
 // As close as bounds are found.
 constexpr double kOfBounds = 1e-4;
 // How much longer a period may be where another lets every memory find blocks of one kind.
@@ -76,6 +78,14 @@ PlanTask with_least_built(const RingAttempt& attempt) {
   least.options.waiting_seconds.clear();
   return least;
 }
+
+// Whether larger engines than the smallest are counted as they are built, for a bound and for a plan.
+bool looks_at_built(const RingAttempt& attempt) {
+  return attempt.solver.counts_engines() && attempt.task.models.size() <= kLongRing && streams_rows(attempt.task);
+}
+
+// In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
+double nearly(double bound) { return bound / (1 + kOfBounds); }
 
 // Of another solution than the attempt's own.
 Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, const RingSolution& solution,
@@ -144,10 +154,19 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
 
 }  // namespace
 
+BegunBound::BegunBound(PlanTask the_least, int64_t micro_batch, double the_period)
+    : least(std::move(the_least), micro_batch),
+      period(the_period),
+      is_ruled_out(beside([&solver = least.solver, the_period] { return solver.rules_out(the_period); })) {}
+
 std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
   auto busy = std::make_unique<RingAttempt>(task, micro_batch);
-  busy->solution = busy->solver.solve();
   const bool all_work = task.options.allow_empty || !may_leave_empty(task);
+  const auto begin_bound = [&](double period) {
+    if (!all_work && looks_at_built(*busy))
+      busy->begun = std::make_shared<BegunBound>(with_least_built(*busy), micro_batch, nearly(period / (1 + kClosest)));
+  };
+  busy->solution = busy->solver.solve(Effort::kThorough, begin_bound);
   const bool known = busy->solution.feasible && task.models.size() > kLongRing;
   const RingAttempt least(with_least_engines(task, task.options.allow_empty || !(all_work || known)), micro_batch);
   const auto with_bound = [&](std::unique_ptr<RingAttempt> attempt) {
@@ -164,7 +183,7 @@ std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_ba
     return idle->solution.feasible ? with_bound(std::move(idle)) : std::move(busy);
   }
   // As close as the bisections come, else as close as matters.
-  for (const double closer : {1e-9, kWorthEmptyDevices}) {
+  for (const double closer : {kClosest, kWorthEmptyDevices}) {
     const double shorter = busy->solution.period / (1 + closer);
     if (!least.solver.rules_out(shorter)) continue;
     busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
@@ -230,15 +249,10 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   double bound = attempt->solution.lower_bound;
   const double promised = attempt->solution.period;
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return candidate_of(task, attempt, bound);
-  const bool enlarges = attempt->solver.counts_engines() && task.models.size() <= kLongRing;
-  // In steps of channels parts of a layer count as no smaller than their own parts, which rules out too much where they are.
-  const double nearly = bound / (1 + kOfBounds);
-  std::optional<RingAttempt> least;
-  std::future<bool> bound_stands;  // found beside the plan
-  if (enlarges) {
-    least.emplace(with_least_built(*attempt), attempt->solver.micro_batch());
-    bound_stands = beside([&solver = least->solver, nearly] { return solver.rules_out(nearly); });
-  }
+  const bool enlarges = looks_at_built(*attempt);
+  std::shared_ptr<BegunBound> begun_bound = attempt->begun;
+  if (enlarges && (!begun_bound || begun_bound->period != nearly(bound) || !begun_bound->is_ruled_out.valid()))
+    begun_bound = std::make_shared<BegunBound>(with_least_built(*attempt), attempt->solver.micro_batch(), nearly(bound));
   Candidate found = candidate_of(task, attempt, bound);
   std::optional<Candidate> fastest;
   bool packs = false, asked = false;
@@ -291,9 +305,10 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     std::optional<BegunLook> begun;
     if (fastest->summary.seconds_per_image > bound * (1 + kWorthLooking))
       begun.emplace(attempt->task, attempt->solver.micro_batch(), bound * (1 + kCloseEnough));
-    const bool stands = bound_stands.get();
-    if (!stands) bound = least->solver.longest_ruled_out(nearly);
-    const auto longer = [&](double known) { return least->solver.longest_ruled_out(known, bound); };
+    const RingSolver& least = begun_bound->least.solver;
+    const bool stands = begun_bound->is_ruled_out.get();
+    if (!stands) bound = least.longest_ruled_out(nearly(bound));
+    const auto longer = [&](double known) { return least.longest_ruled_out(known, bound); };
     const double seconds = fastest->summary.seconds_per_image;
     if (seconds > bound * (1 + kWorthLooking))
       if (std::optional<Candidate> built =

@@ -27,6 +27,8 @@ namespace millrace {
 // Longer rings that work are not planned a second time, which takes seconds.
 inline constexpr size_t kLongRing = 200;
 
+struct BegunBound;
+
 // The solver refers to the task beside it.
 struct RingAttempt {
   RingAttempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
@@ -39,6 +41,15 @@ struct RingAttempt {
   PlanTask task;
   RingSolver solver;
   RingSolution solution;
+  std::shared_ptr<BegunBound> begun = nullptr;  // of the solution's bound, probably
+};
+
+// Whether engines as they are built rule a period out, looked at beside whoever goes on.
+struct BegunBound {
+  BegunBound(PlanTask the_least, int64_t micro_batch, double the_period);
+  RingAttempt least;
+  double period;
+  std::future<bool> is_ruled_out;  // to ask for once; its end waits for it
 };
 
 // Every device has work, unless leaving some without is faster, or the only way.

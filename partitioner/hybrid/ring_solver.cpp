@@ -381,7 +381,7 @@ bool RingSolver::rules_out(double period) const {
   return false;
 }
 
-RingSolution RingSolver::solve(Effort effort) const {
+RingSolution RingSolver::solve(Effort effort, const std::function<void(double period)>& found) const {
   const bool quick = effort == Effort::kQuick;
   const std::optional<Bracket> bracket = least_period(anywhere(), quick ? kQuickTolerance : kPeriodTolerance);
   RingSolution best;
@@ -390,10 +390,11 @@ RingSolution RingSolver::solve(Effort effort) const {
     return best;
   }
   const auto consider = [&](const Periods& periods, const Storage& storage) {
-    std::optional<RingSolution> found = solution_at(periods, storage);
-    if (found && (!best.feasible || found->period < best.period)) best = std::move(*found);
+    std::optional<RingSolution> solution = solution_at(periods, storage);
+    if (solution && (!best.feasible || solution->period < best.period)) best = std::move(*solution);
   };
   const double period = bracket->feasible;
+  if (found) found(period);
   const auto settled = [&] { return best.feasible && (quick || best.period <= period * (1 + 1e-9)); };
   const double compute = quick ? period : least_compute_period(period, anywhere());
   // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.

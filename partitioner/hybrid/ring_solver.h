@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,7 +70,8 @@ class RingSolver {
   RingSolver(const RingSolver&) = delete;
   RingSolver& operator=(const RingSolver&) = delete;
 
-  RingSolution solve(Effort effort = Effort::kThorough) const;
+  // `found`: told the shortest period that cuts keep, if there is one, before they are looked for; homes may ask for a longer one.
+  RingSolution solve(Effort effort = Effort::kThorough, const std::function<void(double period)>& found = {}) const;
   // Whether engines are counted in several sizes, where memory is short.
   bool counts_engines() const;
   // The longest period, up to this one, that cuts are shown not to keep, whatever homes are; to some 0.01%. `known`: one of those.
