@@ -38,7 +38,7 @@ int64_t bram18_blocks(const MemoryShape& memory) {
 
 int64_t uram_blocks(const MemoryShape& memory) {
   if (memory.width <= 0 || memory.depth <= 0 || memory.banks <= 0) return 0;
-  return memory.banks * divided_up(memory.width, 72) * divided_up(memory.depth, 4096);
+  return memory.banks * divided_up(memory.width, kUramWidth) * divided_up(memory.depth, 4096);
 }
 
 double lutram_luts(int64_t depth, double width) { return width * (depth <= 32 ? 4.0 / 6 : 4.0 / 3); }

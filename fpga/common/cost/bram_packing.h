@@ -17,6 +17,7 @@ namespace millrace {
 
 inline constexpr int64_t kBram36Bits = 36'864;
 inline constexpr int64_t kUramBits = 294'912;
+inline constexpr int64_t kUramWidth = 72;
 // A memory this shallow wastes a block; it is built of LUTs.
 inline constexpr int64_t kLutramDepth = 64;
 

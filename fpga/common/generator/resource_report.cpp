@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fpga/common/cost/shared_out.h"
+
 namespace millrace {
 
 namespace {
@@ -85,14 +87,15 @@ ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use) {
   return sum;
 }
 
-ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, bool ultra) {
+ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, int64_t ultra_bits) {
   ModuleUse use{.layer = layer, .module = module};
-  if (ultra)
-    use.urams = static_cast<double>(uram_blocks(memory));
-  else if (memory.depth <= kLutramDepth)
+  if (memory.depth <= kLutramDepth) {
     use.luts = lutram_luts(memory.depth, static_cast<double>(memory.width * memory.banks * (memory.two_ports ? 2 : 1)));
-  else
-    use.bram18 = static_cast<double>(bram18_blocks(memory));
+    return use;
+  }
+  const PackedBlocks blocks = blocks_of(memory, ultra_bits);
+  use.bram18 = 2 * blocks.bram36;
+  use.urams = blocks.urams;
   return use;
 }
 

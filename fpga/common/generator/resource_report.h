@@ -28,8 +28,8 @@ struct ModuleUse {
 };
 
 ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use);
-// Of LUTs where it is shallow, else of block RAM, or of UltraRAM where the generator says so.
-ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, bool ultra = false);
+// Of LUTs where it is shallow, else of block RAM, but for the bits of its words that the generator puts into UltraRAM.
+ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, int64_t ultra_bits = 0);
 
 // A plan may keep weights in the board's own memory; what is generated streams them from there, or has them on the chip.
 struct WeightsOnChip {

@@ -14,6 +14,7 @@
 #include "core/base/index.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
+#include "fpga/common/cost/shared_out.h"
 #include "fpga/common/generator/resource_report.h"
 #include "fpga/conv_ce/arithmetic/square_kernel.h"
 #include "fpga/conv_ce/generator/device_resources.h"
@@ -184,17 +185,17 @@ void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape
            planned.layer, name_of(engine.phase), engine.multipliers, built);
 }
 
-// A memory that may be of either kind of block.
+// A memory that may be of either kind of block, or of both.
 struct EitherKind {
-  bool* ultra;
-  double bram36, urams;
+  int64_t* ultra_bits;
+  MemoryShape shape;
 };
 
 std::vector<EitherKind> memories_of_either_kind(DeviceDesign& design) {
   std::vector<EitherKind> memories;
-  const auto add = [&](const MemoryShape& memory, bool& ultra) {
-    if (memory.depth <= kLutramDepth) return;
-    memories.push_back({&ultra, static_cast<double>(bram18_blocks(memory)) / 2, static_cast<double>(uram_blocks(memory))});
+  const auto add = [&](const MemoryShape& memory, int64_t& ultra_bits) {
+    ultra_bits = 0;
+    if (memory.depth > kLutramDepth) memories.push_back({&ultra_bits, memory});
   };
   const auto add_unit = [&](ShardDesign& unit) {
     if (!unit.window.average) add(unit.winner_memory(), unit.ultra.winners);
@@ -219,36 +220,19 @@ std::vector<EitherKind> memories_of_either_kind(DeviceDesign& design) {
   return memories;
 }
 
-// Those that together save the most block RAM by it, of as many UltraRAMs as there are.
-void make_ultra(const std::vector<EitherKind>& memories, double urams) {
-  // saved[n]: the most block RAM that n UltraRAMs save; taken[i][n]: whether the i-th memory is among those.
-  const auto room = static_cast<size_t>(urams);
-  std::vector<double> saved(room + 1);
-  std::vector<std::vector<bool>> taken(memories.size(), std::vector<bool>(room + 1));
-  for (size_t i = 0; i < memories.size(); ++i) {
-    const auto own = static_cast<size_t>(memories[i].urams);
-    for (size_t n = room; n >= own && n > 0; --n) {
-      if (saved[n - own] + memories[i].bram36 <= saved[n]) continue;
-      saved[n] = saved[n - own] + memories[i].bram36;
-      taken[i][n] = true;
-    }
-  }
-  for (size_t i = memories.size(), left = room; i-- > 0;) {
-    *memories[i].ultra = taken[i][left];
-    if (taken[i][left]) left -= static_cast<size_t>(memories[i].urams);
-  }
-}
-
 }  // namespace
 
 void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
   if (board.urams <= 0) return;
-  const std::vector<EitherKind> all = memories_of_either_kind(design);
-  std::vector<EitherKind> better;
-  for (const EitherKind& one : all)
-    if (one.urams * board.bram36 < one.bram36 * board.urams) better.push_back(one);
-  make_ultra(better, board.urams);
-  if (built_amounts(hardware_use(design)).bram36 > board.bram36) make_ultra(all, board.urams);
+  std::vector<MemoryShape> shapes;
+  const std::vector<EitherKind> memories = memories_of_either_kind(design);
+  double others = built_amounts(hardware_use(design)).bram36;
+  for (const EitherKind& memory : memories) {
+    shapes.push_back(memory.shape);
+    others -= blocks_of(memory.shape, 0).bram36;
+  }
+  const std::vector<int64_t> bits = ultra_bits(shapes, {board.bram36, board.urams}, others);
+  for (size_t m = 0; m < memories.size(); ++m) *memories[m].ultra_bits = bits[m];
 }
 
 namespace {

@@ -67,10 +67,10 @@ using WeightSource = std::function<std::vector<double>(const Node& node, const P
 struct RingPace;
 struct BoardAmounts;
 
-// Which memories are made of UltraRAM.
-struct UltraMemories {
-  bool act_ram = false, parameters = false, gradients = false, winners = false, norm = false;
-  bool operator==(const UltraMemories&) const = default;
+// How many bits of each memory's words lie in UltraRAM (shared_out.h), of memories of a kind alike.
+struct UltraBits {
+  int64_t act_ram = 0, parameters = 0, gradients = 0, winners = 0, norm = 0;
+  bool operator==(const UltraBits&) const = default;
 };
 
 // Room for so many samples in the board's own memory instead of on the chip (outside_fifos.h), behind a port of so many bits.
@@ -128,7 +128,7 @@ struct ShardDesign {
   int64_t kept_beats = 0;                 // behind a maximum
   int64_t mask_beats = 0;                 // behind an average
   int64_t sorted_blocks = kSortedBlocks;  // that row sorters hold
-  UltraMemories ultra;
+  UltraBits ultra;
   // Of the Act-RAM, of what won, and of what a norm and an activation keep.
   OutsideRoom act_ram_outside, winners_outside, norm_outside;
   std::vector<int16_t> weight;  // of the shape, canonical; zero where a neighbour computes
@@ -258,8 +258,7 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions);
 // Of a shard that has streams; behind everything that is loaded.
 StreamPlaces stream_places(const DeviceDesign& design, size_t shard);
 
-// Which kind of block every memory is made of, where a board has both: of UltraRAM is what takes a smaller share of the board's UltraRAM
-// than of its block RAM, as far as that goes; where the block RAM is too small for the rest, whatever leaves the most of it.
+// Which kind of block every memory is made of, where a board has both, or which bits of its words (shared_out.h).
 void share_out_memories(const BoardAmounts& board, DeviceDesign& design);
 
 // Checks that the engine can be what the layer is.

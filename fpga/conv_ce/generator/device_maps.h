@@ -41,7 +41,7 @@ struct MapReader {
   ChannelRange channels;  // of the layer's, in whole groups of lanes
   // Room for what waits, in beats; 0: nothing does.
   int64_t waiting_beats = 0, error_beats = 0;
-  bool ultra_waiting = false, ultra_errors = false;  // of UltraRAM
+  int64_t ultra_waiting = 0, ultra_errors = 0;  // bits of a beat in UltraRAM
   // Ports, of the next devices; without an error stream nobody sends errors.
   std::string stream, error_stream;
 };

@@ -48,9 +48,9 @@ ModuleUse adapter_use(const std::string& layer, const std::string& module, const
 }
 
 // A memory that waits for errors, of the uses that its layer has: on the chip, or what stands there for one outside.
-ModuleUse waiting_use(const std::string& layer, const std::string& what, const MemoryShape& memory, bool ultra,
+ModuleUse waiting_use(const std::string& layer, const std::string& what, const MemoryShape& memory, int64_t ultra_bits,
                       const OutsideRoom& outside) {
-  if (!outside.is_outside()) return memory_use(layer, fmt::format("deep_fifo ({})", what), memory, ultra);
+  if (!outside.is_outside()) return memory_use(layer, fmt::format("deep_fifo ({})", what), memory, ultra_bits);
   ModuleUse use = memory_use(layer, fmt::format("outside_fifo ({})", what), {outside.beat_bits, kStreamedBeats});
   use += memory_use(layer, "", {outside.beat_bits, kWrittenBeats});
   // Of what reads and writes bursts: addresses, counts and comparisons, as Yosys makes them.
@@ -180,8 +180,8 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
 void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   const int64_t beat_bits = design.lanes * kElementBits;
   const auto wires = static_cast<double>(beat_bits);
-  const auto room = [&](const std::string& layer, const std::string& module, int64_t beats, bool ultra) {
-    if (beats > 0) uses.push_back(memory_use(layer, module, {beat_bits, beats}, ultra));
+  const auto room = [&](const std::string& layer, const std::string& module, int64_t beats, int64_t ultra_bits) {
+    if (beats > 0) uses.push_back(memory_use(layer, module, {beat_bits, beats}, ultra_bits));
   };
   for (const MapDesign& map : design.maps) {
     for (const MapReader& reader : map.readers) {

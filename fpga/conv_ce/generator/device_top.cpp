@@ -27,7 +27,7 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-std::string style_of(bool ultra) { return ultra ? "      .STYLE(\"ultra\"),\n" : ""; }
+std::string in_ultra(int64_t bits) { return bits > 0 ? fmt::format("      .ULTRA_BITS({}),\n", bits) : ""; }
 
 // The readers of the raw sum's errors: PG always, EB, and the devices before in the group. $RAW$: those of the outputs made here.
 std::string raw_error_readers(const ShardDesign& shard) {
@@ -176,11 +176,11 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"KEPT_BITS", number(w.place_bits() + 1)},
       {"WINNER_BITS", number(shard.winner_memory().width / shard.lanes)},
       {"PARAMETER_WORDS", number(shard.parameter_words())},
-      {"ACT_RAM_STYLE", style_of(shard.ultra.act_ram)},
-      {"PARAMETER_STYLE", style_of(shard.ultra.parameters)},
-      {"GRADIENT_STYLE", style_of(shard.ultra.gradients)},
-      {"WINNER_STYLE", style_of(shard.ultra.winners)},
-      {"NORM_STYLE", style_of(shard.ultra.norm)},
+      {"ACT_RAM_ULTRA", in_ultra(shard.ultra.act_ram)},
+      {"PARAMETER_ULTRA", in_ultra(shard.ultra.parameters)},
+      {"GRADIENT_ULTRA", in_ultra(shard.ultra.gradients)},
+      {"WINNER_ULTRA", in_ultra(shard.ultra.winners)},
+      {"NORM_ULTRA", in_ultra(shard.ultra.norm)},
       {"AVERAGE", w.average ? "1" : "0"},
       {"COUNT_PADDING", w.count_padding ? "1" : "0"},
       {"SCALE_SHIFT", number(shard.scale_shift)},

@@ -66,13 +66,13 @@ std::string added(const std::string& name, const std::string& to, const std::str
   return text + "  );\n";
 }
 
-std::string waiting(const std::string& name, const std::string& from, const std::string& to, int64_t beats, bool ultra) {
+std::string waiting(const std::string& name, const std::string& from, const std::string& to, int64_t beats, int64_t ultra_bits) {
   return fmt::format(
       "  deep_fifo #(\n      .WIDTH(BEAT),\n{4}      .DEPTH({0})\n  ) {1} (\n      .clock(ap_clk),\n      .clear,\n      "
       ".in_tvalid({2}_valid),\n"
       "      .in_tready({2}_ready),\n      .in_tdata({2}_data),\n      .out_tvalid({3}_valid),\n      .out_tready({3}_ready),\n"
       "      .out_tdata({3}_data)\n  );\n",
-      beats, name, from, to, ultra ? "      .STYLE(\"ultra\"),\n" : "");
+      beats, name, from, to, ultra_bits > 0 ? fmt::format("      .ULTRA_BITS({}),\n", ultra_bits) : "");
 }
 
 std::string aligned(const std::string& name, const std::string& from, const std::string& to, int64_t channels, int64_t in_offset,

@@ -22,7 +22,7 @@ inline constexpr std::string_view kKernelMemory = R"sv(  // Kernels, for FP and 
       .ELEMENTS($P$WORD),
       .ADDRESS_BITS($PARAMETER_BITS$),
       .WORDS($PARAMETER_WORDS$),
-$PARAMETER_STYLE$      .IMAGE("images/$P_FILE$_parameters.hex")
+$PARAMETER_ULTRA$      .IMAGE("images/$P_FILE$_parameters.hex")
   ) $p$parameters (
       .clock(ap_clk),
       .forward_address(running ? $p$forward_address : $PARAMETER_BITS$'(address)),
@@ -109,7 +109,7 @@ $CHANNEL_GROUPS$$CHANNEL_BITS$      .KERNELS_PER_WORD($KPW$),
 inline constexpr std::string_view kGradientMemory = R"sv(  gradient_memory #(
       .ELEMENTS($P$WORD),
       .ADDRESS_BITS($PARAMETER_BITS$),
-$GRADIENT_STYLE$      .WORDS($PARAMETER_WORDS$)
+$GRADIENT_ULTRA$      .WORDS($PARAMETER_WORDS$)
   ) $p$gradients (
       .clock(ap_clk),
       .read_address(running ? $p$gradient_read_address : $PARAMETER_BITS$'(address)),

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kOnChip = R"sv(  deep_fifo #(
       .WIDTH($WIDTH_OF_WORD$),
-$STYLE$      .DEPTH($DEPTH$)
+$ULTRA$      .DEPTH($DEPTH$)
   ) $p$$NAME$ (
       .clock(ap_clk),
       .clear,
@@ -58,7 +58,7 @@ std::string port_of(const OutsideFifo& fifo) { return "m_axi_" + fifo.name; }
 
 std::string waiting_memory(const DeviceDesign& design, size_t unit, const WaitingText& text, const TemplateValues& values) {
   TemplateValues own = values;
-  for (const auto& [name, part] : {std::pair("NAME", text.name), std::pair("WIDTH_OF_WORD", text.width), std::pair("STYLE", text.style),
+  for (const auto& [name, part] : {std::pair("NAME", text.name), std::pair("WIDTH_OF_WORD", text.width), std::pair("ULTRA", text.ultra),
                                    std::pair("DEPTH", text.depth), std::pair("ROWS_OF_SAMPLE", text.rows), std::pair("IN", text.in),
                                    std::pair("IN_DATA", text.in_data), std::pair("OUT", text.out), std::pair("OUT_DATA", text.out_data)})
     own[name] = filled(part, values);

@@ -17,14 +17,14 @@ namespace millrace {
 // Templates: names and expressions of one memory.
 struct WaitingText {
   RoomPlace::Kind kind;
-  std::string_view name, width, style, depth;  // `name` behind the unit's prefix; `style` a whole line
+  std::string_view name, width, ultra, depth;  // `name` behind the unit's prefix; `ultra` a whole line
   std::string_view rows;                       // of a sample
   std::string_view in, in_data, out, out_data;
 };
 inline constexpr WaitingText kActRamText{.kind = RoomPlace::Kind::kActRam,
                                          .name = "act_ram",
                                          .width = "$IN_LANES$ * 16",
-                                         .style = "$ACT_RAM_STYLE$",
+                                         .ultra = "$ACT_RAM_ULTRA$",
                                          .depth = "$ACT_RAM_BEATS$",
                                          .rows = "$HEIGHT$",
                                          .in = "$p$keep",
@@ -34,7 +34,7 @@ inline constexpr WaitingText kActRamText{.kind = RoomPlace::Kind::kActRam,
 // Of a value for every sum: what a norm or an activation keeps.
 constexpr WaitingText of_every_sum(std::string_view name, std::string_view in, std::string_view in_data, std::string_view out,
                                    std::string_view out_data) {
-  return {RoomPlace::Kind::kNorm, name, "BEAT", "$NORM_STYLE$", "$MASK_BEATS$", "$P$OUT_HEIGHT", in, in_data, out, out_data};
+  return {RoomPlace::Kind::kNorm, name, "BEAT", "$NORM_ULTRA$", "$MASK_BEATS$", "$P$OUT_HEIGHT", in, in_data, out, out_data};
 }
 inline constexpr WaitingText kSumRamText = of_every_sum("sum_ram", "$p$keeps_sum", "$p$sum_data", "$p$x", "$p$x_data"),
                              kNormRamText = of_every_sum("norm_ram", "$p$keeps_x", "$p$value_data", "$p$norm_x", "$p$norm_x_data"),
@@ -42,7 +42,7 @@ inline constexpr WaitingText kSumRamText = of_every_sum("sum_ram", "$p$keeps_sum
 inline constexpr WaitingText kWinnerRamText{.kind = RoomPlace::Kind::kWinners,
                                             .name = "winner_ram",
                                             .width = "$LANES$ * $WINNER_BITS$",
-                                            .style = "$WINNER_STYLE$",
+                                            .ultra = "$WINNER_ULTRA$",
                                             .depth = "$KEPT_BEATS$",
                                             .rows = "($POOLED_HEIGHT$)",
                                             .in = "$p$remember",

@@ -3,12 +3,13 @@
 //
 // The columns are those that take the fewest blocks, as bram18_blocks() counts them (fpga/common/cost/bram_packing.h): as many of a wider
 // shape as the word fills, then narrower ones for what is left. A word appears one cycle after its address. DEPTH need not be a power of
-// two. STYLE: "ultra" for UltraRAM, whose one shape leaves nothing to cut; "auto" for what synthesis chooses.
+// two. ULTRA_BITS: the lowest bits of a word, whole columns of 72 or all, that lie in UltraRAM, whose one shape leaves nothing to cut.
+// The others are of block RAM then, else of what synthesis chooses.
 module column_memory #(
     parameter int WIDTH = 64,
     parameter int DEPTH = 1024,
     parameter int ADDRESS_BITS = (DEPTH < 2) ? 1 : $clog2(DEPTH),
-    parameter STYLE = "auto"
+    parameter int ULTRA_BITS = 0
 ) (
     input logic clock,
 
@@ -23,7 +24,7 @@ module column_memory #(
   // Bits of a word in columns of `shape`, where those whose bit of `chosen` is set are used; the narrowest of them takes all that is left.
   function automatic int bits_in(input int chosen, input int shape);
     int wider, left;
-    left = WIDTH;
+    left = WIDTH - ULTRA_BITS;
     bits_in = 0;
     for (wider = 0; wider <= shape; wider = wider + 1) begin
       left = left - bits_in;
@@ -53,16 +54,26 @@ module column_memory #(
     for (wider = 0; wider < shape; wider = wider + 1) first_bit = first_bit + bits_in(chosen, wider);
   endfunction
 
-  /* verilator lint_off WIDTH */
-  localparam bit IS_ULTRA = STYLE == "ultra";
-  /* verilator lint_on WIDTH */
-  localparam int CHOSEN = IS_ULTRA ? 1 : best_shapes(1);
+  localparam int CHOSEN = best_shapes(1);
 
+  if (ULTRA_BITS > 0) begin : g_ultra
+    (* ram_style = "ultra" *) logic [ULTRA_BITS-1:0] column[0:DEPTH-1];
+    always_ff @(posedge clock) begin
+      if (write_enable) column[write_address] <= write_word[0+:ULTRA_BITS];
+      read_word[0+:ULTRA_BITS] <= column[read_address];
+    end
+  end
   for (genvar shape = 0; shape < SHAPES; shape++) begin : g_shape
     localparam int BITS = bits_in(CHOSEN, shape);
-    localparam int FIRST = first_bit(CHOSEN, shape);
-    if (BITS > 0) begin : g_columns
-      (* ram_style = STYLE *) logic [BITS-1:0] column[0:DEPTH-1];
+    localparam int FIRST = ULTRA_BITS + first_bit(CHOSEN, shape);
+    if (BITS > 0 && ULTRA_BITS == 0) begin : g_columns
+      (* ram_style = "auto" *) logic [BITS-1:0] column[0:DEPTH-1];
+      always_ff @(posedge clock) begin
+        if (write_enable) column[write_address] <= write_word[FIRST+:BITS];
+        read_word[FIRST+:BITS] <= column[read_address];
+      end
+    end else if (BITS > 0) begin : g_block
+      (* ram_style = "block" *) logic [BITS-1:0] column[0:DEPTH-1];
       always_ff @(posedge clock) begin
         if (write_enable) column[write_address] <= write_word[FIRST+:BITS];
         read_word[FIRST+:BITS] <= column[read_address];

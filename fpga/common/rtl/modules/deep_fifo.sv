@@ -1,11 +1,11 @@
-// A FIFO in block RAM: FPDeep's Act-RAM, which holds activations from FP until their errors have come back.
+// A FIFO in memory blocks: FPDeep's Act-RAM, which holds activations from FP until their errors have come back.
 //
 // Words wait in a memory (column_memory.sv) that is read a cycle ahead into a small FIFO at its mouth. DEPTH need not be a power of two.
-// STYLE is what synthesis makes the memory of: "ultra" for UltraRAM, "auto" for its own choice.
+// ULTRA_BITS of a word lie in UltraRAM, as column_memory.sv has it.
 module deep_fifo #(
     parameter int WIDTH = 64,
     parameter int DEPTH = 1024,
-    parameter STYLE = "auto"
+    parameter int ULTRA_BITS = 0
 ) (
     input logic clock,
     input logic clear,
@@ -47,7 +47,7 @@ module deep_fifo #(
   column_memory #(
       .WIDTH(WIDTH),
       .DEPTH(DEPTH),
-      .STYLE(STYLE)
+      .ULTRA_BITS(ULTRA_BITS)
   ) words (
       .clock,
       .read_address (read_place),

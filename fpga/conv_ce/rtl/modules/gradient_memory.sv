@@ -1,12 +1,11 @@
 // LGB: the gradients of one shard. PG adds to it word by word; while PG rests, the host reads element by element.
-// A word appears one cycle after its address. STYLE: "ultra" for UltraRAM, "auto" for what synthesis chooses
-// (column_memory.sv).
+// A word appears one cycle after its address. ULTRA_BITS of it lie in UltraRAM (column_memory.sv).
 module gradient_memory #(
     parameter int ELEMENTS = 36,
     parameter int ELEMENT_BITS = 32,
     parameter int ADDRESS_BITS = 10,
     parameter int WORDS = 1 << ADDRESS_BITS,
-    parameter STYLE = "auto"
+    parameter int ULTRA_BITS = 0
 ) (
     input logic clock,
 
@@ -20,7 +19,7 @@ module gradient_memory #(
       .WIDTH(ELEMENTS * ELEMENT_BITS),
       .DEPTH(WORDS),
       .ADDRESS_BITS(ADDRESS_BITS),
-      .STYLE(STYLE)
+      .ULTRA_BITS(ULTRA_BITS)
   ) words (
       .clock,
       .read_address,

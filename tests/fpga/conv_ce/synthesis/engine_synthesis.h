@@ -16,7 +16,7 @@
 #include <string>
 
 #include "core/base/files.h"
-#include "fpga/common/cost/bram_packing.h"
+#include "fpga/common/cost/shared_out.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
 #include "fpga/conv_ce/rtl/rtl_modules.h"
 
@@ -28,7 +28,7 @@ struct EngineCase {
   int address_bits = 0;
   EngineResources modelled;
   std::string parameters;  // as `chparam` takes them
-  bool ultra = false;      // memories with a STYLE
+  int64_t ultra_bits = 0;  // of a memory's words
 };
 
 struct SynthesisResult {
@@ -95,13 +95,13 @@ inline EngineCase pooling_case(const std::string& top, EngineParallelism window,
 }
 
 // A memory alone, which is DEPTH or WORDS deep.
-inline EngineCase memory_case(const std::string& top, const MemoryShape& memory, const std::string& parameters, bool ultra = false) {
+inline EngineCase memory_case(const std::string& top, const MemoryShape& memory, const std::string& parameters, int64_t ultra_bits = 0) {
   return {.top = top,
           .engine = {},
           .address_bits = 0,
-          .modelled = {.bram18 = ultra ? 0 : bram18_blocks(memory)},
-          .parameters = parameters,
-          .ultra = ultra};
+          .modelled = {.bram18 = static_cast<int64_t>(2 * blocks_of(memory, ultra_bits).bram36)},
+          .parameters = parameters + (ultra_bits == 0 ? "" : fmt::format(" -set ULTRA_BITS {}", ultra_bits)),
+          .ultra_bits = ultra_bits};
 }
 
 inline EngineCase sorter_case(int64_t lanes, const SorterMemory& memory) {
@@ -145,17 +145,14 @@ inline SynthesisResult synthesized(const EngineCase& one, const std::string& fam
   make_folders(folder);
   std::string script;
   for (const RtlModule& module : rtl_modules()) {
-    std::string text(module.text);
-    const std::string any = "STYLE = \"auto\"", ultra = "STYLE = \"ultra\"";
-    if (const size_t at = text.find(any); one.ultra && at != std::string::npos) text.replace(at, any.size(), ultra);
-    write_atomically(folder + "/" + std::string(module.file), std::string_view(text));
+    write_atomically(folder + "/" + std::string(module.file), module.text);
     // Memories with images are for devices, and need one.
     if (module.file != "parameter_memory.sv" || one.top == "parameter_memory")
       script += fmt::format("read_verilog -sv {}/{}\n", folder, module.file);
   }
   script +=
       fmt::format("chparam {} {}\nsynth_xilinx -family {}{} -flatten -top {}{}\ntee -o {}/statistics.txt stat\n", one.parameters, one.top,
-                  family, one.ultra ? " -uram" : "", one.top, end == SynthesisEnd::kBlocks ? " -run begin:fine" : "", folder);
+                  family, one.ultra_bits > 0 ? " -uram" : "", one.top, end == SynthesisEnd::kBlocks ? " -run begin:fine" : "", folder);
   SynthesisResult result;
   // The same sources and parameters again: what came out is still there.
   std::string sources = script;

@@ -122,17 +122,20 @@ TEST(Synthesis, MapAddersTakeTheLutsThatAreModelled) {
   EXPECT_EQ(found.use, EngineResources{});
 }
 
-TEST(Synthesis, MemoriesThatAreToBeOfUltraRamAre) {
+// All of a memory, or the columns of a word that are to be: the others are of block RAM, and no more of UltraRAM.
+TEST(Synthesis, BitsThatAreToBeOfUltraRamAre) {
   if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
-  const auto urams_of = [](const std::string& top, const MemoryShape& memory, const std::string& parameters) {
-    const SynthesisResult found = synthesized(memory_case(top, memory, parameters, true), "xcup",
-                                              fmt::format("{}synthesis_ultra_{}", testing::TempDir(), top), SynthesisEnd::kBlocks);
+  const auto takes = [](const std::string& top, const MemoryShape& memory, const std::string& parameters, int64_t ultra_bits) {
+    const EngineCase one = memory_case(top, memory, parameters, ultra_bits);
+    const SynthesisResult found =
+        synthesized(one, "xcup", fmt::format("{}synthesis_ultra_{}_{}", testing::TempDir(), top, ultra_bits), SynthesisEnd::kBlocks);
     EXPECT_TRUE(found.log.empty()) << found.log;
-    EXPECT_EQ(found.use.bram18, 0) << top;
-    EXPECT_EQ(found.uram, uram_blocks(memory)) << top;
+    EXPECT_EQ(found.use.bram18, one.modelled.bram18) << top << " " << ultra_bits;
+    EXPECT_EQ(static_cast<double>(found.uram), blocks_of(memory, ultra_bits).urams) << top << " " << ultra_bits;
   };
-  urams_of("parameter_memory", kKernels, kOfKernels);
-  urams_of("deep_fifo", kWaiting, kOfWaiting);
+  takes("parameter_memory", kKernels, kOfKernels, 144);
+  takes("deep_fifo", kWaiting, kOfWaiting, kWaiting.width);
+  takes("gradient_memory", {.width = 160, .depth = 1100}, "-set ELEMENTS 5 -set ADDRESS_BITS 11 -set WORDS 1100", 72);
 }
 
 }  // namespace
