@@ -32,7 +32,11 @@ class Counter {
     const bool ultra = urams * board_.bram36 < bram36 * board_.urams;
     (ultra ? blocks_.urams : blocks_.bram36) += ultra ? urams : bram36;
     bits_ += std::min(bram36 * static_cast<double>(kBram36Bits), urams * static_cast<double>(kUramBits));
-    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate) built_.exchanged[rate] += std::min(bram36, kExchangeRates[rate] * urams);
+    const double last_bram36 = static_cast<double>(memory.last_bram18) / 2;
+    const auto last_urams = static_cast<double>(memory.last_urams);
+    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
+      built_.exchanged[rate] += std::min(bram36 - last_bram36, kExchangeRates[rate] * (urams - last_urams)) +
+                                std::min(last_bram36, kExchangeRates[rate] * last_urams);
   }
 
  private:

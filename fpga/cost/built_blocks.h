@@ -6,11 +6,11 @@
 //
 // Weights and gradients of what is built lie beside the engine or in the board's own memory, never on another board: FP and EB read every
 // kernel with every row.
-// A board with UltraRAM shares its memories out over two kinds of blocks (device_design.cpp), and a sum over shards must say
-// whether it can. `exchanged` counts each memory as what it takes of block RAM, or as a rate times the UltraRAMs that it takes, whichever
-// is less: where memories fit, for every rate the sum is at most bram36 + rate * urams; and where that holds for every rate they fit, but
-// for one memory that would lie in both kinds. Bits are those at a rate of eight, where both kinds count by what they can hold. Pure;
-// nothing is allocated.
+// A board with UltraRAM shares its memories out over two kinds of blocks, and cuts them by columns (shared_out.h); a sum over shards must
+// say whether it can. `exchanged` counts each column as what it takes of block RAM, or as a rate times the UltraRAMs that it takes,
+// whichever is less: where memories fit, for every rate the sum is at most bram36 + rate * urams; and where that holds for every rate they
+// fit, but for less than one column. Bits are those at a rate of eight, where no column takes less of UltraRAM. Pure; nothing is
+// allocated.
 #pragma once
 
 #include <array>

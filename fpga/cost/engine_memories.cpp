@@ -25,10 +25,20 @@ constexpr int kMostLooks = 24;
 // Numbers of channels, of a layer, whose memory is looked at; and in small steps.
 constexpr int64_t kReservedSteps = 96, kSmallSteps = 512;
 
-MemoryBlocks larger(MemoryBlocks one, const MemoryBlocks& other) {
-  one.bram18 = std::max(one.bram18, other.bram18);
-  one.urams = std::max(one.urams, other.urams);
-  return one;
+// Its full columns and its last one take no less than the other's.
+bool covers(const MemoryBlocks& one, const MemoryBlocks& other) {
+  return one.bram18 - one.last_bram18 >= other.bram18 - other.last_bram18 && one.last_bram18 >= other.last_bram18 &&
+         one.urams - one.last_urams >= other.urams - other.last_urams && one.last_urams >= other.last_urams;
+}
+
+// However it is cut, it takes no less than either.
+MemoryBlocks larger(const MemoryBlocks& one, const MemoryBlocks& other) {
+  if (covers(one, other)) return one;
+  if (covers(other, one)) return other;
+  MemoryBlocks both;
+  both.bram18 = std::max(one.bram18, other.bram18);
+  both.urams = std::max(one.urams, other.urams);
+  return both;
 }
 
 int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.held_samples : 1; }
@@ -139,7 +149,13 @@ EngineMemory larger_of(EngineMemory one, const EngineMemory& other) {
   return one;
 }
 
-MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {}
+MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {
+  if (urams == 0 || memory.width % kUramWidth == 0) return;
+  MemoryShape last = memory;
+  last.width %= kUramWidth;
+  last_bram18 = bram18_of(last);
+  last_urams = uram_blocks(last);
+}
 
 EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
   const EngineSurroundings around{.error_back = engine.error_back,

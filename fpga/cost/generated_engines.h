@@ -38,10 +38,12 @@
 
 namespace millrace {
 
-// A memory that may be made of block RAM or of UltraRAM.
+// A memory that may be made of block RAM or of UltraRAM, or be cut by columns.
 struct MemoryBlocks {
   int64_t bram18 = 0;  // halves of a BRAM36
   int64_t urams = 0;
+  // Of these the last column's, which words do not fill: in UltraRAM it takes as much as a full one, in block RAM less.
+  int64_t last_bram18 = 0, last_urams = 0;
 
   MemoryBlocks() = default;
   explicit MemoryBlocks(const MemoryShape& memory);
