@@ -63,7 +63,7 @@ struct ShardQuestion {
   Arithmetic arithmetic;
 };
 
-inline constexpr size_t kMostResources = 12;
+inline constexpr size_t kMostResources = 13;
 
 struct ShardDemand {
   double seconds = 0;                            // per sample, of a device whose shards take turns

@@ -23,7 +23,7 @@ namespace millrace {
 
 // BRAM36 that an UltraRAM stands for: as many as the memories have that are as deep as one to eight blocks. At 0 what can be of UltraRAM is
 // free.
-inline constexpr std::array<double, 6> kExchangeRates = {0, 1, 2, 3, 4, 6};
+inline constexpr std::array<double, 8> kExchangeRates = {0, 1, 2, 3, 4, 5, 6, 7};
 
 struct BuiltBlocks {
   PackedBlocks fixed, parameters;

@@ -275,7 +275,7 @@ class FpgaCostModel final : public CostModel {
     demand.amounts[kOnChipMemory] = use.blocks ? use.blocks->fixed_bits + use.blocks->parameter_bits : use.on_chip.block_bits;
     demand.amounts[4] = use.buffers.off_chip_bytes;
     if (use.blocks)
-      std::ranges::copy(use.blocks->exchanged, demand.amounts.begin() + kExchanged);
+      std::ranges::copy_n(use.blocks->exchanged.begin(), rates_counted(question), demand.amounts.begin() + kExchanged);
     else if (capacities_.size() > kExchanged)  // as if every block were full
       for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
         demand.amounts[kExchanged + rate] = use.on_chip.block_bits * kExchangeRates[rate] / static_cast<double>(kUramBits);
@@ -287,6 +287,12 @@ class FpgaCostModel final : public CostModel {
       if (words.port_seconds > question.period_seconds) demand.amounts[0] = kNoSuchEngine;
     }
     return demand;
+  }
+
+  // What a search reserves is of each kind of block the most that any part of a shard takes, so at rates between the kinds it rules out
+  // much that fits: there all is counted that is of block RAM alone. Only of what is built all rates say which memories find their blocks.
+  static ptrdiff_t rates_counted(const ShardQuestion& question) {
+    return question.streamed_words == StreamedWords::kBuilt ? std::ssize(kExchangeRates) : 1;
   }
 
   // Of memory that is built, what it takes, or what a search reserves.

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/base/beside.h"
 #include "core/base/index.h"
 #include "partitioner/hybrid/ring_plan.h"
-#include "partitioner/planning/roomy_memory.h"
 
 namespace millrace {
 namespace {
@@ -21,7 +21,7 @@ constexpr double kWorthEmptyDevices = 1e-6;
 // By how much a plan is slower than its search promised where others are tried.
 constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
-constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128};
+constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128, 0.25, 0.5, 1};
 constexpr double kLeastPart = 8;
 // How far a plan may be from what is ruled out before both are looked at as engines are built; and how close they are to come then.
 constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
@@ -29,12 +29,9 @@ constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
 constexpr double kClosest = 1e-9;
 // As close as bounds are found.
 constexpr double kOfBounds = 1e-4;
-// How much longer a period may be where another lets every memory find blocks of one kind.
-constexpr double kLongestForBlocks = 0.01;
-// Of memories, down to where no plan finds its blocks otherwise.
-constexpr double kLeastPartOfMemory = 0.5, kPartsOfMemory = 0.01;
-// Block RAMs that a block of UltraRAM's bits fill.
-constexpr double kBram36OfUram = 8;
+// Block RAMs that stand in for a block of UltraRAM at most; and UltraRAMs that a column takes of memories up to 65,536 words deep, of which
+// some may be left over where one is cut.
+constexpr double kBram36OfUram = 8, kUramsOfColumn = 16;
 
 // For what no cuts can keep: with larger engines counted as the least that they may take.
 PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWords words = StreamedWords::kLeast) {
@@ -48,21 +45,6 @@ PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWord
 bool may_leave_empty(const PlanTask& task) {
   const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
   return task.options.allow_empty || !(ordered || task.models.size() < 2);
-}
-
-// The same task with so large a part of each memory, solved roughly.
-std::shared_ptr<const RingAttempt> with_part_of_memory(const RingAttempt& attempt, double part) {
-  PlanTask smaller = attempt.task;
-  std::map<const CostModel*, std::shared_ptr<const CostModel>> parts;  // devices of one kind stay so
-  std::vector<std::shared_ptr<const CostModel>> owners;
-  for (const CostModel*& model : smaller.models) {
-    std::shared_ptr<const CostModel>& of_model = parts[model];
-    if (!of_model) owners.push_back(of_model = std::make_shared<PartOfMemory>(*model, part));
-    model = of_model.get();
-  }
-  auto found = std::make_shared<RingAttempt>(std::move(smaller), attempt.solver.micro_batch(), std::move(owners));
-  found->solution = found->solver.solve(Effort::kQuick);
-  return found;
 }
 
 // The same task with its words counted in another way, not solved.
@@ -107,47 +89,40 @@ bool fits_devices(const Candidate& candidate) {
   });
 }
 
-// Blocks of two kinds can stand in for each other, but no memory lies in both. Whether, of memories that are planned as UltraRAM, some can
-// lie in block RAM so that both kinds suffice: words of weights and of their gradients are two memories of about the same size.
+double amount_of(std::span<const NamedAmount> amounts, std::string_view name) {
+  const auto found = std::ranges::find(amounts, name, &NamedAmount::name);
+  return found == amounts.end() ? 0 : found->amount;
+}
+
+// Whether some boards have blocks of two kinds: then only a search that counts what is built says what fits.
+bool has_two_kinds(const PlanTask& task) {
+  return std::ranges::any_of(task.models, [](const CostModel* model) { return amount_of(model->inventory(), "uram") > 0; });
+}
+
+// Blocks of two kinds can stand in for each other, as far as whole columns of words go. Whether those that are planned are enough, each
+// memory counted in one kind; where they are not, shares of another size may be, which whoever has the memories knows.
 bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
   // Of these no memories are generated beside recurrent engines yet.
   const auto recurs = [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; };
   if (std::ranges::any_of(task.graph->nodes(), recurs)) return true;
-  struct Device {
+  struct Blocks {
     double uram = 0, bram36 = 0;
-    std::vector<int64_t> memories;  // by UltraRAM blocks
   };
-  std::vector<Device> devices(task.models.size());
+  std::vector<Blocks> planned(task.models.size());
   for (const Shard& shard : candidate.plan.shards) {
-    Device& device = fast_item(devices, shard.device);
+    Blocks& blocks = fast_item(planned, shard.device);
     for (const NamedAmount& amount : shard.resources) {
-      const bool weights = amount.name.starts_with("parameter_");
-      if (amount.name.ends_with("bram36")) device.bram36 += amount.amount;
-      if (!amount.name.ends_with("uram")) continue;
-      device.uram += amount.amount;
-      const auto blocks = static_cast<int64_t>(std::ceil(amount.amount / (weights ? 2 : 1)));
-      device.memories.insert(device.memories.end(), weights ? 2 : 1, blocks);
+      if (amount.name.ends_with("bram36")) blocks.bram36 += amount.amount;
+      if (amount.name.ends_with("uram")) blocks.uram += amount.amount;
     }
   }
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const Device& device = devices[d];
-    double uram = 0, bram36 = 0;
-    for (const NamedAmount& amount : task.models[d]->inventory()) {
-      if (amount.name == "uram") uram = amount.amount;
-      if (amount.name == "bram36") bram36 = amount.amount;
-    }
-    if (uram <= 0) continue;
-    if (device.bram36 > bram36) return false;  // some may be of UltraRAM; which of them is not known here
-    if (device.uram <= uram) continue;
-    // Which numbers of blocks may move.
-    const auto most = static_cast<int64_t>(std::max(0.0, (bram36 - device.bram36) / kBram36OfUram));
-    std::vector<bool> moves(to_size(most) + 1);
-    moves[0] = true;
-    for (const int64_t blocks : device.memories)
-      for (int64_t sum = most; sum >= blocks; --sum)
-        if (fast_item(moves, sum - blocks)) fast_item(moves, sum) = true;
-    const auto least = static_cast<int64_t>(std::ceil(device.uram - uram));
-    if (least > most || std::find(moves.begin() + least, moves.end(), true) == moves.end()) return false;
+  for (size_t d = 0; d < planned.size(); ++d) {
+    const std::vector<NamedAmount> inventory = task.models[d]->inventory();
+    const double urams = amount_of(inventory, "uram");
+    if (urams <= 0) continue;
+    double bram36 = planned[d].bram36;
+    if (planned[d].uram > urams) bram36 += kBram36OfUram * (planned[d].uram - urams + kUramsOfColumn);
+    if (bram36 > amount_of(inventory, "bram36")) return false;
   }
   return true;
 }
@@ -277,29 +252,27 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     consider(candidate_of(attempt->task, attempt, roomy, bound));
   }
   std::vector<std::shared_ptr<const RingAttempt>> searches{attempt};
+  const bool two_kinds = has_two_kinds(task);
   for (const double by : kSlower) {
     if (packs && (enlarges || slower() <= std::max(kWorthCounting, by))) break;
-    if (fastest && (task.models.size() > kLongRing || (!packs && by > kLongestForBlocks))) break;
+    if (fastest && task.models.size() > kLongRing) break;
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
     if (searches.size() == 1)
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine, StreamedWords::kBuilt})
         searches.push_back(with_words(attempt->task, attempt->solver.micro_batch(), words));
     for (const std::shared_ptr<const RingAttempt>& search : searches) {
+      if (two_kinds && !packs && search->task.options.streamed_words != StreamedWords::kBuilt) continue;  // none else says what fits
       const RingSolution solution = search->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
     }
   }
-  // Shares of two kinds of blocks that fit, of which no memories do: some room is left for them.
-  for (double part = 1 - kPartsOfMemory; !packs && part > kLeastPartOfMemory; part -= kPartsOfMemory) {
-    const std::shared_ptr<const RingAttempt> smaller = with_part_of_memory(*attempt, part);
-    if (!smaller->solution.feasible) break;
-    for (const bool least_room : {false, true}) {
-      RingSolution solution = smaller->solution;
-      solution.least_room = least_room;
-      consider(candidate_of(attempt->task, smaller, solution, bound));
-    }
-  }
   if (!packs) return std::nullopt;
+  if (two_kinds && !enlarges && task.models.size() <= kLongRing) {
+    const double seconds = fastest->summary.seconds_per_image;
+    if (seconds > bound * (1 + kWorthLooking))
+      if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, {}))
+        fastest = std::move(*built);
+  }
   if (enlarges) {
     // Mostly the bound stands.
     std::optional<BegunLook> begun;

@@ -85,16 +85,21 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
   }
 }
 
-// Of boards with blocks of two kinds, too: shares of them may fit of which no memory lies in both.
+// Of boards with blocks of two kinds, too, up to the last column of a memory that lies in both: with whole memories alone the first three
+// were 3,984, 6,719 and 4,660 images/s.
 TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
-  for (const auto& [model, cluster] : {std::pair("alexnet-torch", "u280x8"), std::pair("vgg11", "u280x8"),
-                                       std::pair("vgg19-cifar", "u280x4"), std::pair("alexnet-torch", "u280x16")}) {
-    const Graph graph(find_model(model));
-    const std::optional<Plan> plan = planned(graph, cluster);
-    ASSERT_TRUE(plan) << model;
-    // With a little less memory, not with cuts for twice the period.
-    EXPECT_LT(plan->optimality_gap, 0.03) << model << " " << cluster;
-    for (const DeviceCheck& check : checks_of(*plan, graph)) EXPECT_TRUE(check.fits()) << model << " " << check.index << check.lacks;
+  struct Case {
+    const char *model, *cluster;
+    double images_per_second;
+  };
+  for (const Case& at : {Case{"alexnet", "u280x16", 4800}, Case{"vgg11-cifar", "u280x2", 7190}, Case{"vgg19-cifar", "u280x4", 4840},
+                         Case{"alexnet-torch", "u280x8", 1180}, Case{"vgg11", "u280x8", 376}, Case{"alexnet-torch", "u280x16", 3584}}) {
+    const Graph graph(find_model(at.model));
+    const Outcome outcome = outcome_of(graph, at.cluster, Accounting::kFull);
+    ASSERT_TRUE(outcome.plan) << at.model;
+    EXPECT_GE(outcome.summary.images_per_second, at.images_per_second) << at.model << " " << at.cluster;
+    EXPECT_LT(outcome.plan->optimality_gap, 0.01) << at.model << " " << at.cluster;
+    for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << at.model << check.index << check.lacks;
   }
 }
 
