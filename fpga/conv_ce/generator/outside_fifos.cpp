@@ -17,6 +17,36 @@ OutsideRoom& room_outside(ShardDesign& unit, RoomPlace::Kind kind) {
   return kind == RoomPlace::Kind::kWinners ? unit.winners_outside : unit.norm_outside;
 }
 
+// Of the unit of this number.
+void add_movable(const DeviceDesign& design, size_t i, std::vector<OutsideFifo>& fifos) {
+  const ShardDesign& unit = design.unit(i);
+  const auto add = [&](RoomPlace::Kind kind, const char* name, const char* memory, int64_t word_bits, int64_t rows, int64_t row_words,
+                       const OutsideRoom& room) {
+    fifos.push_back({.of = {kind, i},
+                     .name = fmt::format("shard_{}_{}", i, name),
+                     .layer = unit.layer,
+                     .memory = memory,
+                     .word_bits = word_bits,
+                     .rows = rows,
+                     .row_words = row_words,
+                     .room = &room});
+  };
+  if (!unit.is_tail)
+    add(RoomPlace::Kind::kActRam, "act_ram", "Act-RAM", unit.act_ram_memory().width, unit.shape.height,
+        sweeps_of(unit.engine, unit.shape).input_groups * unit.shape.width, unit.act_ram_outside);
+  if (!unit.owner) return;
+  const PoolingWindow& w = unit.window;
+  const int64_t groups = unit.groups(unit.layer_outputs);
+  if (unit.running)
+    add(RoomPlace::Kind::kNorm, "sum_ram", "sums of the norm", unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
+  if (unit.keeps_values())
+    add(RoomPlace::Kind::kNorm, unit.smooth ? "smooth_ram" : "norm_ram", unit.smooth ? "values of the activation" : "values of the norm",
+        unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
+  if (!w.average)
+    add(RoomPlace::Kind::kWinners, "winner_ram", "winners", unit.winner_memory().width, w.out_height, groups * w.out_width,
+        unit.winners_outside);
+}
+
 }  // namespace
 
 int64_t OutsideFifo::sample_beats() const { return divided_up(rows * row_words * word_bits, room->beat_bits); }
@@ -32,34 +62,7 @@ int64_t OutsideFifo::cycles_of(int64_t words) const {
 
 std::vector<OutsideFifo> movable_fifos(const DeviceDesign& design) {
   std::vector<OutsideFifo> fifos;
-  for (size_t i = 0; i < design.units(); ++i) {
-    const ShardDesign& unit = design.unit(i);
-    const auto add = [&](RoomPlace::Kind kind, const char* name, const char* memory, int64_t word_bits, int64_t rows, int64_t row_words,
-                         const OutsideRoom& room) {
-      fifos.push_back({.of = {kind, i},
-                       .name = fmt::format("shard_{}_{}", i, name),
-                       .layer = unit.layer,
-                       .memory = memory,
-                       .word_bits = word_bits,
-                       .rows = rows,
-                       .row_words = row_words,
-                       .room = &room});
-    };
-    if (!unit.is_tail)
-      add(RoomPlace::Kind::kActRam, "act_ram", "Act-RAM", unit.act_ram_memory().width, unit.shape.height,
-          sweeps_of(unit.engine, unit.shape).input_groups * unit.shape.width, unit.act_ram_outside);
-    if (!unit.owner) continue;
-    const PoolingWindow& w = unit.window;
-    const int64_t groups = unit.groups(unit.layer_outputs);
-    if (unit.running)
-      add(RoomPlace::Kind::kNorm, "sum_ram", "sums of the norm", unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
-    if (unit.keeps_values())
-      add(RoomPlace::Kind::kNorm, unit.smooth ? "smooth_ram" : "norm_ram", unit.smooth ? "values of the activation" : "values of the norm",
-          unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
-    if (!w.average)
-      add(RoomPlace::Kind::kWinners, "winner_ram", "winners", unit.winner_memory().width, w.out_height, groups * w.out_width,
-          unit.winners_outside);
-  }
+  for (size_t i = 0; i < design.units(); ++i) add_movable(design, i, fifos);
   return fifos;
 }
 
@@ -97,7 +100,9 @@ bool give_outside_room(DeviceDesign& design, const RoomPlace& place, int64_t sam
   OutsideRoom& room = room_outside(unit, place.kind);
   room = {.samples = samples, .beat_bits = kLeastBeatBits};
   bool fast = true;
-  for (const OutsideFifo& fifo : movable_fifos(design)) {
+  std::vector<OutsideFifo> of_unit;
+  add_movable(design, place.owner, of_unit);
+  for (const OutsideFifo& fifo : of_unit) {
     if (fifo.of != place) continue;
     const auto keeps_up = [&] {
       return design.period_cycles <= 0 || 2 * fifo.cycles_of(fifo.rows * fifo.row_words) <= design.period_cycles;

@@ -95,6 +95,24 @@ double memory_outside(const Plan& plan, const std::string& board) {
   return 0;
 }
 
+// Halves of a BRAM36 that are free at most when what waits in a place leaves the chip, whatever kind of block it lies in.
+int64_t most_freed(const DeviceDesign& design, const RoomPlace& place) {
+  switch (place.kind) {
+    case RoomPlace::Kind::kActRam: return bram18_of(design.unit(place.owner).act_ram_memory());
+    case RoomPlace::Kind::kWinners: return bram18_of(design.unit(place.owner).winner_memory());
+    case RoomPlace::Kind::kMasks:
+    case RoomPlace::Kind::kNorm: {
+      const ShardDesign& unit = design.unit(place.owner);
+      return unit.norm_memories() * bram18_of(unit.norm_memory()) + bram18_of({.width = design.lanes, .depth = unit.mask_beats});
+    }
+    case RoomPlace::Kind::kMap:
+    case RoomPlace::Kind::kErrors: break;
+  }
+  const MapReader& reader = design.maps[place.owner].readers[place.reader];
+  const int64_t width = design.lanes * kElementBits;
+  return bram18_of({.width = width, .depth = reader.waiting_beats}) + bram18_of({.width = width, .depth = reader.error_beats});
+}
+
 // Moves memories outside until the rest has all the room that would do, as far as the memory outside keeps the pace and has the bytes: one
 // that is enough alone, of those the one that moves the fewest bytes; else the largest first, and none that is not needed in the end.
 void move_outside(const Placement& placement, const DeviceDesign& base, double period_seconds, RingRooms& rooms) {
@@ -107,8 +125,12 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
     RoomPlace place;
     int64_t samples;
     double share;
-    double moved;  // bytes a sample
+    double moved;        // bytes a sample
+    double most_bram36;  // free behind it
   };
+  const DeviceDesign crowded = built(base, rooms, plan);
+  // Shared out, the least there is unless all fits.
+  const double lacking = built_amounts(hardware_use(crowded)).bram36 - board.bram36;
   std::vector<Candidate> candidates;
   for (const OutsideFifo& fifo : movable_fifos(base)) {
     const auto wanted = enough.find(fifo.of);
@@ -116,7 +138,8 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
     const double share = share_of_board({.width = fifo.word_bits, .depth = wanted->second}, board);
     if (share <= 0) continue;
     const int64_t samples = divided_up(wanted->second, fifo.rows * fifo.row_words) + kSamplesOnTheirWay;
-    candidates.push_back({fifo.of, samples, share, static_cast<double>(fifo.rows * fifo.row_words * fifo.word_bits)});
+    candidates.push_back({fifo.of, samples, share, static_cast<double>(fifo.rows * fifo.row_words * fifo.word_bits),
+                          static_cast<double>(most_freed(crowded, fifo.of)) / 2});
   }
   std::map<RoomPlace, int64_t>& outside = rooms.outside[base.index];
   const auto move = [&](const Candidate& one) {
@@ -129,17 +152,21 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
   };
   std::ranges::stable_sort(candidates, {}, &Candidate::moved);
   for (const Candidate& one : candidates) {
+    if (one.most_bram36 < lacking) continue;
     if (move(one) && fits(base, rooms, plan)) return;
     outside.erase(one.place);
   }
   std::vector<Candidate> by_size = candidates;
   std::ranges::stable_sort(by_size, std::ranges::greater(), &Candidate::share);
+  double freed = 0;
+  const auto all_fits = [&] { return freed >= lacking && fits(base, rooms, plan); };
   for (const Candidate& one : by_size) {
-    if (fits(base, rooms, plan)) break;
-    move(one);
+    if (all_fits()) break;
+    if (move(one)) freed += one.most_bram36;
   }
+  const bool moved_enough = all_fits();
   for (const Candidate& one : std::views::reverse(candidates)) {
-    if (!outside.contains(one.place) || !fits(base, rooms, plan)) continue;
+    if (!moved_enough || !outside.contains(one.place)) continue;
     outside.erase(one.place);
     if (!fits(base, rooms, plan)) outside[one.place] = one.samples;
   }
