@@ -125,7 +125,7 @@ class Summarizer {
       device.lut_capacity = amount_of(budget, "lut");
       device.ff_capacity = amount_of(budget, "ff");
       device.bram_capacity_bits = amount_of(budget, "bram_bits");
-      device.bram_block_capacity = amount_of(budget, "bram36");
+      device.bram_block_capacity = amount_of(budget, "uram") > 0 ? 0 : amount_of(budget, "bram36");
       device.memory_capacity = amount_of(budget, "memory_bytes");
       device.off_chip_capacity = amount_of(budget, "dram_bytes");
       summary_.devices.push_back(std::move(device));

@@ -47,9 +47,10 @@ struct DeviceFigures {
   double dsp = 0, dsp_capacity = 0;  // capacity: of the device, engines may take a share only
   double lut = 0, lut_capacity = 0;
   double ff = 0, ff_capacity = 0;
-  double bram_bits = 0, bram_capacity_bits = 0;     // on-chip memory: activations, buffers and the parameters homed here
-  double bram_blocks = 0, bram_block_capacity = 0;  // the same, packed into blocks of the widths its buffers need
-  double memory = 0, memory_capacity = 0;           // bytes, of devices with one large memory
+  double bram_bits = 0, bram_capacity_bits = 0;  // on-chip memory: activations, buffers and the parameters homed here
+  // The same, packed into blocks of the widths its buffers need; capacity 0: blocks of two kinds stand in for each other.
+  double bram_blocks = 0, bram_block_capacity = 0;
+  double memory = 0, memory_capacity = 0;  // bytes, of devices with one large memory
   double off_chip_bytes = 0, off_chip_capacity = 0;
   double memory_fraction = 0;        // of the memory that parameters share: bram_bits or memory
   double seconds_per_image = 0;      // the least period it could hold

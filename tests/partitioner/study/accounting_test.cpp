@@ -223,7 +223,7 @@ TEST(Accounting, StudiesAskWhetherBlocksAreFound) {
   const StudyPoint point = study_probe(task, kBoards);
   ASSERT_TRUE(point.feasible);
   EXPECT_GT(asked, 0);
-  // With less memory for everything.
+  // Then with longer periods, as long as none find theirs.
   found = false;
   const StudyPoint without = study_probe(task, kBoards);
   EXPECT_LT(without.feasible ? without.images_per_second : 0, point.images_per_second);
