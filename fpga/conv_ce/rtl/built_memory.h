@@ -49,14 +49,14 @@ int64_t blocks_of_input_lanes(const EngineParallelism& engine, const Convolution
 int64_t blocks_of_output_lanes(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
 // What stands in for LPRAM and LGB where weights are streamed, in beats of so many bits.
 int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits);
-// And what packs and unpacks its beats, with memories that are made of LUTs.
+// No more than that, of any engine.
+int64_t least_stream_blocks(const EngineSurroundings& around, int64_t beat_bits);
+// What packs and unpacks those beats, with memories that are made of LUTs.
 FabricUse stream_fabric(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around,
                         int64_t beat_bits);
 // No more LUTs than that, of any engine of so many tiles or more.
 double least_packing_luts(int64_t tiles, const ConvolutionShape& shape, bool error_back);
 // Of words in beats one way, in units of so many bits. Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
 double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits);
-// No more than that, of any engine.
-int64_t least_stream_blocks(const EngineSurroundings& around, int64_t beat_bits);
 
 }  // namespace millrace
