@@ -239,10 +239,18 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   const bool streams = streams_rows(task);
   const bool full = task.options.accounting == Accounting::kFull;
   int64_t no_faster_in_a_row = 0;
+  // What no other size surpasses mostly stays the best; the rest is found out meanwhile.
+  bool begins = full && streams && task.begin_mini_batch_time != nullptr;
+  const auto begin_timing = [&] {
+    if (!begins || candidates.empty() || candidates.back().timed || candidates.back().summary.images_per_second <= wanted) return;
+    begins = false;
+    task.begin_mini_batch_time(candidates.back().plan, *task.graph);
+  };
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
     // Weights fill their passes in steps: after a size that is no faster the next one may be.
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) {
+      begin_timing();
       if (++no_faster_in_a_row > kMostNoFaster) break;
       continue;
     }
@@ -289,11 +297,8 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     const bool slower = told && candidate.summary.images_per_second <= candidates.back().summary.images_per_second;
     candidates.push_back(std::move(candidate));
     if (slower) break;
-    // The first one mostly stays the best; what others may reach is found out meanwhile.
-    const Candidate& first = candidates.front();
-    if (candidates.size() == 1 && full && streams && !first.timed && first.summary.images_per_second > wanted && task.begin_mini_batch_time)
-      task.begin_mini_batch_time(first.plan, *task.graph);
   }
+  begin_timing();
   // What is known by then leaves most of the other cuts out.
   for (Candidate& candidate : candidates) {
     if (in_turn.empty() || chooses_chunks(task) || candidate.summary.images_per_second <= wanted) continue;

@@ -118,6 +118,7 @@ TEST(Accounting, SamplesThatWaitOutsideTakeTimeOfTheMemory) {
 TEST(Accounting, ThePlanThatIsAskedAboutWasBegunBefore) {
   const Vc709Rings rings("vgg11-cifar");
   PlanTask task = task_of(rings, 15, Accounting::kFull);
+  task.options.micro_batch = 1;
   const Outcome alone = make_plan(task);
   std::vector<Plan> begun, asked;
   task.begin_mini_batch_time = [&](const Plan& plan, const Graph&) { begun.push_back(plan); };
