@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/base/beside.h"
 #include "core/base/index.h"
 #include "partitioner/hybrid/ring_plan.h"
+#include "partitioner/planning/roomy_memory.h"
 
 namespace millrace {
 namespace {
@@ -33,6 +35,10 @@ constexpr double kOfBounds = 1e-4;
 // some may be left over where one is cut.
 constexpr double kBram36OfUram = 8, kUramsOfColumn = 16;
 
+// Of the memory of boards with two kinds of blocks, for searches that count what is built: sums at whole rates of exchange say too little
+// of memories whose rate lies between two, and a column may be left over.
+constexpr double kPartsOfMemory[] = {1, 0.98, 0.95};
+
 // For what no cuts can keep: with larger engines counted as the least that they may take.
 PlanTask with_least_engines(const PlanTask& task, bool allow_empty, StreamedWords words = StreamedWords::kLeast) {
   PlanTask least = task;
@@ -52,6 +58,28 @@ std::shared_ptr<const RingAttempt> with_words(const PlanTask& task, int64_t micr
   PlanTask counting = task;
   counting.options.streamed_words = words;
   return std::make_shared<const RingAttempt>(std::move(counting), micro_batch);
+}
+
+double amount_of(std::span<const NamedAmount> amounts, std::string_view name) {
+  const auto found = std::ranges::find(amounts, name, &NamedAmount::name);
+  return found == amounts.end() ? 0 : found->amount;
+}
+
+bool has_two_kinds(const CostModel& model) { return amount_of(model.inventory(), "uram") > 0; }
+
+// The same task with words and memory counted as built, and so large a part of each memory of two kinds of blocks, not solved.
+std::shared_ptr<const RingAttempt> as_built(const RingAttempt& attempt, double part) {
+  PlanTask smaller = attempt.task;
+  smaller.options.streamed_words = StreamedWords::kBuilt;
+  std::map<const CostModel*, std::shared_ptr<const CostModel>> parts;  // devices of one kind stay so
+  std::vector<std::shared_ptr<const CostModel>> owners;
+  for (const CostModel*& model : smaller.models) {
+    if (part == 1 || !has_two_kinds(*model)) continue;
+    std::shared_ptr<const CostModel>& of_model = parts[model];
+    if (!of_model) owners.push_back(of_model = std::make_shared<PartOfMemory>(*model, part));
+    model = of_model.get();
+  }
+  return std::make_shared<const RingAttempt>(std::move(smaller), attempt.solver.micro_batch(), std::move(owners));
 }
 
 // For what no engines can keep as they are built.
@@ -89,14 +117,9 @@ bool fits_devices(const Candidate& candidate) {
   });
 }
 
-double amount_of(std::span<const NamedAmount> amounts, std::string_view name) {
-  const auto found = std::ranges::find(amounts, name, &NamedAmount::name);
-  return found == amounts.end() ? 0 : found->amount;
-}
-
 // Whether some boards have blocks of two kinds: then only a search that counts what is built says what fits.
 bool has_two_kinds(const PlanTask& task) {
-  return std::ranges::any_of(task.models, [](const CostModel* model) { return amount_of(model->inventory(), "uram") > 0; });
+  return std::ranges::any_of(task.models, [](const CostModel* model) { return has_two_kinds(*model); });
 }
 
 // Blocks of two kinds can stand in for each other, as far as whole columns of words go. Whether those that are planned are enough, each
@@ -251,17 +274,27 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     roomy.least_room = true;
     consider(candidate_of(attempt->task, attempt, roomy, bound));
   }
-  std::vector<std::shared_ptr<const RingAttempt>> searches{attempt};
+  std::vector<std::shared_ptr<const RingAttempt>> searches, counting;
   const bool two_kinds = has_two_kinds(task);
   for (const double by : kSlower) {
     if (packs && (enlarges || slower() <= std::max(kWorthCounting, by))) break;
     if (fastest && task.models.size() > kLongRing) break;
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
-    if (searches.size() == 1)
+    if (two_kinds && !packs) {  // only what counts what is built says what fits
+      if (counting.empty())
+        for (const double part : kPartsOfMemory) counting.push_back(as_built(*attempt, part));
+      for (size_t b = 0; b < counting.size() && !packs; ++b) {
+        const RingSolution solution = counting[b]->solver.solve_within(promised * (1 + by));
+        if (solution.feasible) consider(candidate_of(counting.front()->task, counting[b], solution, bound));
+      }
+      continue;
+    }
+    if (searches.empty()) {
+      searches.push_back(attempt);
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine, StreamedWords::kBuilt})
         searches.push_back(with_words(attempt->task, attempt->solver.micro_batch(), words));
+    }
     for (const std::shared_ptr<const RingAttempt>& search : searches) {
-      if (two_kinds && !packs && search->task.options.streamed_words != StreamedWords::kBuilt) continue;  // none else says what fits
       const RingSolution solution = search->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(search->task, search, solution, bound));
     }

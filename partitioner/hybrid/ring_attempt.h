@@ -32,8 +32,12 @@ struct BegunBound;
 // The solver refers to the task beside it.
 struct RingAttempt {
   RingAttempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
+  // With so large a part of the memory of boards, each of which the owners have for all alike.
+  RingAttempt(PlanTask the_task, int64_t micro_batch, std::vector<std::shared_ptr<const CostModel>> the_owners)
+      : owners(std::move(the_owners)), task(std::move(the_task)), solver(task, micro_batch) {}
   RingAttempt(const RingAttempt&) = delete;
   RingAttempt& operator=(const RingAttempt&) = delete;
+  std::vector<std::shared_ptr<const CostModel>> owners;  // of the task's models, where they are the attempt's own
   PlanTask task;
   RingSolver solver;
   RingSolution solution;
@@ -67,8 +71,9 @@ struct Candidate {
 Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound);
 // The fastest between updates with the attempt's micro-batch. Where the plan, as it is built, is larger than a device, or on boards with
 // UltraRAM slower than its search promised, cuts for slightly longer periods are looked at, and such for which no word is left out; where
-// boards of two kinds of blocks have too few for it, those alone that count what is built. Where it is not close to the bound, plans are
-// looked for with engines as they are built, on boards without UltraRAM the bound, too. Nothing where none fits.
+// boards of two kinds of blocks have too few for it, those alone that count what is built, with a little less memory, too. Where it is not
+// close to the bound, plans are looked for with engines as they are built, on boards without UltraRAM the bound, too. Nothing where none
+// fits.
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt);
 
 // A search that counts engines as they are built, and cuts for one period, looked for beside whoever goes on.

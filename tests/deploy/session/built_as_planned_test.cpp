@@ -103,6 +103,15 @@ TEST(BuiltAsPlanned, WithMemoriesThatFindTheirBlocks) {
   }
 }
 
+// Memories whose columns take 7.9 BRAM36 for an UltraRAM, between two rates of exchange: a board that is counted as full lacks a few.
+TEST(BuiltAsPlanned, WithLittleMemoryLeftWhereRatesSayTooLittle) {
+  const Graph graph(with_choice(find_model("resnet18"), BatchNormChoice::kRunning));
+  const Outcome outcome = outcome_of(graph, "vc1802x8", Accounting::kFull);
+  ASSERT_TRUE(outcome.plan);
+  EXPECT_GE(outcome.summary.images_per_second, 400);  // 368 with searches for all of the memory alone
+  for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << check.index << check.lacks;
+}
+
 // Fast engines of a dense layer have many shallow memories: more block RAM than a board has, and not all of it may be UltraRAM.
 TEST(BuiltAsPlanned, WithMoreMemoriesThanBlocksOfOneKind) {
   const Graph graph(parse_model(R"(name: "wide" input { channels: 4 height: 33 width: 33 }
