@@ -72,6 +72,10 @@ CONFINED = {
 }
 # What kind of hardware a device is asks hardware_of (deploy/devices/hardware.h), not the catalogue's word.
 HARDWARE_BY_WORD = re.compile(r'[!=]=\s*"(?:fpga|gpu|cpu)"|"(?:fpga|gpu|cpu)"(?:sv?)?\s*[!=]=')
+# Plans, hardware and simulations follow from what is asked alone, so nothing there reads the environment.
+ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\b")
+FREE_OF_ENVIRONMENT = ("core/graph/", "core/plan/", "core/device/", "partitioner/", "fpga/common/", "fpga/conv_ce/", "fpga/cost/", "fpga/sbe/",
+                       "fpga/pe_chain/", "node/simulate/")
 # What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups
 # or the run-time compiler; and the operating system's own (maps, locks, loading libraries).
 FREE_OF_LIBRARIES = re.compile(
@@ -275,6 +279,8 @@ def check_file(root, path, graph, heavy):
         for number, words in enumerate(text.split("\n"), 1):
             if HARDWARE_BY_WORD.search(words):
                 violations.append(f"{relative}:{number}: compares the name of a kind of hardware; ask hardware_of (deploy/devices/hardware.h)")
+            if relative.startswith(FREE_OF_ENVIRONMENT) and ENVIRONMENT.search(words):
+                violations.append(f"{relative}:{number}: reads the environment; what is planned follows from what is asked alone")
     if header:
         if not text.startswith("//"):
             violations.append(f"{relative}:1: a header opens with a comment: what it is for, an example, ownership, limits")

@@ -109,6 +109,11 @@ class Rules(unittest.TestCase):
             self.expect({"deploy/session/x.cpp": f"int a;\n{line}\n"}, "deploy/session/x.cpp:2: compares the name of a kind of hardware")
         self.assertEqual(self.violations({"deploy/session/x.cpp": 'auto b = f("fpga", x == "gpux");\n', "tests/deploy/x.cpp": 'a == "gpu";\n'}), [])
 
+    def test_plans_read_no_environment(self):
+        line = 'static const int steps = getenv("STEPS") ? 1 : 400;'
+        self.expect({"partitioner/hybrid/x.cpp": f"int a;\n{line}\n"}, "partitioner/hybrid/x.cpp:2: reads the environment")
+        self.assertEqual(self.violations({"core/base/x.cpp": f"{line}\n", "tests/partitioner/x.cpp": f"{line}\n"}), [])
+
     def test_results_name_tests_that_exist(self):
         written = {"tests/core/x_test.cpp": "TEST(Sums, AreExact) {}\nTEST_P(Rings, Train) {}\n"}
         for names in ('"Sums.AreExact", "core.sums", "a.JSON"', '"Rings.Train (twice)"', '"test_x Sums.Are*"'):
