@@ -395,6 +395,31 @@ TEST(GeneratedEngines, LeastBuiltAreNoMoreThanWhatIsBuilt) {
   EXPECT_GT(exact, draws / 2) << "of " << draws;
 }
 
+// What a larger part may be built with comes with the Act-RAM of that part.
+TEST(GeneratedEngines, OfLargerPartsHoldMore) {
+  std::mt19937_64 random(47);
+  const Graph graph(find_model("vgg11-cifar"));
+  const GeneratedEngines engines(graph, kClock, 900);
+  int64_t of_larger = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    if (!node.divides || node.inputs[0] == kNetworkInput) continue;
+    for (int draw = 0; draw < 12; ++draw) {
+      const DrawnPart part = drawn_part(graph, node, random);
+      const std::optional<GeneratedEngine> smallest = engines.engine_for(node, part.wide, part.question.period_seconds, kClock);
+      if (!smallest || !smallest->keeps_up) continue;
+      const std::optional<std::vector<EngineMemory>> found = engines.least_built(*smallest, {.off_chip = draw % 2 == 0});
+      const auto held = static_cast<double>(smallest->held.inputs), all = static_cast<double>(extent_of(graph, node.group).inputs);
+      for (const EngineMemory& memory : found.value_or(std::vector<EngineMemory>())) {
+        EXPECT_GE(memory.act_ram_times, 1) << node.layer.name;
+        EXPECT_LE(memory.act_ram_times * held, std::max(all, held)) << node.layer.name;
+        of_larger += memory.act_ram_times > 1 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(of_larger, 40);
+}
+
 // What is chosen as it is built costs what was said, and no engine moves fewer words than a search counts.
 TEST(GeneratedEngines, AreBuiltInTheSizeThatWasChosen) {
   std::mt19937_64 random(37);

@@ -68,7 +68,7 @@ BUILT = [
      "from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();", "std::vector<LeastBuilt>();",
      "test_fpga_cost", "GeneratedEngines.LeastBuiltAreNoMoreThanWhatIsBuilt"),
     ("a larger part brings no Act-RAM of its own", "fpga/cost/engine_memories.cpp", "memory.act_ram_times = std::max(1.0,",
-     "memory.act_ram_times = std::min(1.0,", *CLOSE),
+     "memory.act_ram_times = std::min(1.0,", "test_fpga_cost", "GeneratedEngines.OfLargerPartsHoldMore"),
     ("a part without an engine that keeps up has the reserved one", "fpga/cost/fpga_cost_model.cpp",
      "least = built_->least_built(sized.engine, weights)) {", "least = built_->least_built(sized.engine, weights); least && !least->empty()) {",
      *CLOSE),
