@@ -30,10 +30,10 @@ little less memory where no blocks are found, so the three of 16 u280 have 0.83,
 
 results/planning_gaps.csv is what the first form writes for the zoo's nineteen networks of convolutions on the 33 clusters with boards
 (--accounting full): of 471 that fit 451 are within 1% of their bounds, four have none (another plan is faster between updates, and slower
-over whole mini-batches), and sixteen are further away. Eleven of those are rings of boards without UltraRAM (googlenet on 12 vc709 8%,
+over whole mini-batches), and sixteen are further away. Twelve of those are rings of boards without UltraRAM (googlenet on 12 vc709 8%,
 resnet152 on 100 7%, resnet34 on 25 4.6%, the others 1.1 to 3.8%): there what waits for errors in boards' own memories is part of a plan's
-period and of no bound. The bounds themselves are met to 0.3% by what a search finds without it, but for resnet34 on 25 (2.5%). On boards
-with UltraRAM, where bounds count memories in bits, in whichever kind of block they would have to lie, vgg19-cifar on 8 and 16 u280 is 6.4%
+period and of no bound. Without it the search meets the bound to 0.1% for googlenet on 12, resnet18 on 10 and resnet18-cifar on 6 vc709,
+and to 2.5% for resnet34 on 25. On boards with UltraRAM, where bounds count memories in bits, in whichever kind of block they would have to lie, vgg19-cifar on 8 and 16 u280 is 6.4%
 and 1.4% away, and two rings that hardly fit, resnet50 on 4 and googlenet on 2 u280, have bounds that say nothing.
 
 results/fpdeep_pace_kept.csv (--kept writes it again, then's column as it is) has 13 networks on 15 and 40 vc709 and on 8 u280 beside the
