@@ -27,6 +27,7 @@
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
 #include "fpga/cost/recurrent_costs.h"
+#include "fpga/cost/shard_use.h"
 #include "fpga/sbe/rtl/cycle_model.h"
 
 namespace millrace {
@@ -36,40 +37,6 @@ namespace {
 constexpr double kLongestLifetime = 1e6;
 constexpr double kGradientBytes = 4;  // of an element, outside: 32 bits are added up
 constexpr size_t kExchanged = 5;      // from here on: of both kinds of blocks, at rates of exchange
-
-// FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
-struct Engines {
-  EngineSize forward;
-  EngineSize error_back;
-  EngineSize parameter_gradient;
-  int64_t count = 0;
-
-  bool keep_up() const { return forward.keeps_up && error_back.keeps_up; }
-  int64_t tiles() const { return forward.tiles + error_back.tiles + parameter_gradient.tiles; }
-};
-
-// What a sample moves between the board and its memory, and how long the slowest of the shard's ports takes.
-struct OffChipWords {
-  double bytes = 0;
-  double port_seconds = 0;
-};
-
-// The one answer that both demand_of and cost_of give.
-struct ShardUse {
-  ShardGeometry shard;
-  Engines engines;
-  std::optional<GeneratedEngine> built = {};  // in place of the paper's tiles
-  int64_t steps_of_pass = 1;                  // of a dense layer in a plan for inference
-  BufferSettings settings;
-  ShardBuffers buffers;
-  Buffer on_chip;
-  std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
-  int64_t port_cycles = 0;            // likewise, of the slowest port that streams weights
-  double streamed_bytes = 0;          // likewise, a sample
-  FabricUse streams;                  // likewise
-  double dsps = 0;
-  FabricUse fabric;
-};
 
 int64_t whole_part_of(double share, int64_t amount) {
   return share == 1 ? amount : static_cast<int64_t>(std::ceil(share * static_cast<double>(amount)));
@@ -190,7 +157,7 @@ class FpgaCostModel final : public CostModel {
     const OffChipWords words = words_built(question, use);
     add_phases(use, words, cost);
     add_resources(use, words, question, cost);
-    add_buffers(use, cost);
+    cost.buffers = buffers_of(use);
     cost.act_ram_bits = static_cast<int64_t>(std::min(use.buffers.act_ram.bits + use.buffers.state.bits, 9e18));
     return cost;
   }
@@ -468,25 +435,6 @@ class FpgaCostModel final : public CostModel {
     return words;
   }
 
-  static Engines engines_of(const ShardGeometry& shard, double cycles_per_sample) {
-    Engines engines;
-    if (!shard.has_engine()) return engines;
-    engines.forward = engine_for(shard.forward, cycles_per_sample);
-    engines.count = 1;
-    if (shard.error_comes) {
-      engines.error_back = shard.error_back == shard.forward ? engines.forward : engine_for(shard.error_back, cycles_per_sample);
-      ++engines.count;
-    }
-    if (shard.trained) {
-      engines.parameter_gradient = engines.forward;
-      ++engines.count;
-    }
-    return engines;
-  }
-
-  // Multipliers of a tile; of a dense layer that is built, the map that was flattened.
-  static int64_t tile_of(const ShardUse& use) { return use.built ? use.built->held.kernel_h * use.built->held.kernel_w : use.shard.tile; }
-
   void add_logic(const ShardQuestion& question, double lane_logic, ShardUse& use) const {
     const int64_t multipliers = (use.built ? use.engines.count * use.built->reserved_tiles : use.engines.tiles()) * tile_of(use);
     const int64_t in_dsps = whole_part_of(use.built ? 1 : board_.dsp_multiplier_share, multipliers);
@@ -570,26 +518,6 @@ class FpgaCostModel final : public CostModel {
     const double bytes = passes * static_cast<double>(element_bits_) / 8;
     if (!shard.has_engine()) return bytes * static_cast<double>(shard.outputs * shard.output.height);
     return bytes * static_cast<double>(shard.weights) / static_cast<double>(std::max<int64_t>(micro_batch, 1));
-  }
-
-  static void add_buffers(const ShardUse& use, ShardCost& cost) {
-    const ShardBuffers& buffers = use.buffers;
-    const auto add = [&](const char* name, double bits) {
-      if (bits > 0) cost.buffers.push_back({name, bits});
-    };
-    add("act_ram", buffers.act_ram.bits);
-    add("state", buffers.state.bits);
-    add("error_line", buffers.error_line.bits);
-    add("partial", buffers.partial.bits);
-    add("accumulators", buffers.accumulators.bits);
-    add("kept", buffers.kept.bits);
-    add("lines", buffers.lines.bits);
-    add("vectors", buffers.vectors.bits);
-    add("weight_stream", buffers.weight_stream.bits);
-    const double weights = (buffers.parameter_bits + buffers.stationary.bits) / use.settings.copies;
-    add("lpram", weights);
-    if (use.settings.copies > 1) add("lgb", weights);
-    if (use.settings.copies > 2) add("optimizer", weights * (use.settings.copies - 2));
   }
 
   FpgaResources board_;
