@@ -56,6 +56,7 @@
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/outside_room.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 
 namespace millrace {
@@ -71,15 +72,6 @@ struct BoardAmounts;
 struct UltraBits {
   int64_t act_ram = 0, parameters = 0, gradients = 0, winners = 0, norm = 0;
   bool operator==(const UltraBits&) const = default;
-};
-
-// Room for so many samples in the board's own memory instead of on the chip (outside_fifos.h), behind a port of so many bits.
-struct OutsideRoom {
-  int64_t samples = 0;  // 0: it is on the chip
-  int64_t beat_bits = kLeastBeatBits;
-
-  bool is_outside() const { return samples > 0; }
-  bool operator==(const OutsideRoom&) const = default;
 };
 
 struct ShardDesign {

@@ -51,12 +51,12 @@ ModuleUse adapter_use(const std::string& layer, const std::string& module, const
 ModuleUse waiting_use(const std::string& layer, const std::string& what, const MemoryShape& memory, int64_t ultra_bits,
                       const OutsideRoom& outside) {
   if (!outside.is_outside()) return memory_use(layer, fmt::format("deep_fifo ({})", what), memory, ultra_bits);
-  ModuleUse use = memory_use(layer, fmt::format("outside_fifo ({})", what), {outside.beat_bits, kStreamedBeats});
-  use += memory_use(layer, "", {outside.beat_bits, kWrittenBeats});
-  // Of what reads and writes bursts: addresses, counts and comparisons, as Yosys makes them.
-  constexpr double kBurstLuts = 1100, kBurstFlipFlops = 940;
-  use.luts += kBurstLuts + 2 * packing_luts(memory.width, outside.beat_bits, std::gcd(memory.width, kElementBits));
-  use.flip_flops += kBurstFlipFlops + static_cast<double>(2 * (memory.width + outside.beat_bits));
+  const FabricUse fabric = outside_fabric(memory.width, outside.beat_bits);
+  ModuleUse use{.layer = layer,
+                .module = fmt::format("outside_fifo ({})", what),
+                .bram18 = static_cast<double>(outside_blocks(outside.beat_bits)),
+                .luts = fabric.luts,
+                .flip_flops = fabric.flip_flops};
   return use;
 }
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
+#include "fpga/conv_ce/rtl/outside_room.h"
 
 namespace millrace {
 
@@ -33,7 +36,7 @@ void add_movable(const DeviceDesign& design, size_t i, std::vector<OutsideFifo>&
   };
   if (!unit.is_tail)
     add(RoomPlace::Kind::kActRam, "act_ram", "Act-RAM", unit.act_ram_memory().width, unit.shape.height,
-        sweeps_of(unit.engine, unit.shape).input_groups * unit.shape.width, unit.act_ram_outside);
+        act_ram_words(unit.engine, unit.shape) / unit.shape.height, unit.act_ram_outside);
   if (!unit.owner) return;
   const PoolingWindow& w = unit.window;
   const int64_t groups = unit.groups(unit.layer_outputs);
@@ -49,16 +52,13 @@ void add_movable(const DeviceDesign& design, size_t i, std::vector<OutsideFifo>&
 
 }  // namespace
 
-int64_t OutsideFifo::sample_beats() const { return divided_up(rows * row_words * word_bits, room->beat_bits); }
+int64_t OutsideFifo::sample_beats() const { return room->beats(rows * row_words, word_bits); }
 
 int64_t OutsideFifo::sample_bytes() const { return rounded_up(sample_beats() * room->beat_bits / 8, kPage); }
 
-double OutsideFifo::bytes_per_sample() const { return 2 * static_cast<double>(sample_beats() * room->beat_bits / 8); }
+double OutsideFifo::bytes_per_sample() const { return room->bytes_per_sample(rows * row_words, word_bits); }
 
-int64_t OutsideFifo::cycles_of(int64_t words) const {
-  const int64_t beats = divided_up(words * word_bits, room->beat_bits);
-  return beats + divided_up(beats, kBurstBeats);
-}
+int64_t OutsideFifo::cycles_of(int64_t words) const { return room->cycles(words, word_bits); }
 
 std::vector<OutsideFifo> movable_fifos(const DeviceDesign& design) {
   std::vector<OutsideFifo> fifos;
@@ -98,17 +98,16 @@ int64_t bytes_reached(const DeviceDesign& design) {
 bool give_outside_room(DeviceDesign& design, const RoomPlace& place, int64_t samples) {
   ShardDesign& unit = place.owner < design.shards.size() ? design.shards[place.owner] : design.tails[place.owner - design.shards.size()];
   OutsideRoom& room = room_outside(unit, place.kind);
-  room = {.samples = samples, .beat_bits = kLeastBeatBits};
+  room = {.samples = samples};
   bool fast = true;
   std::vector<OutsideFifo> of_unit;
   add_movable(design, place.owner, of_unit);
   for (const OutsideFifo& fifo : of_unit) {
     if (fifo.of != place) continue;
-    const auto keeps_up = [&] {
-      return design.period_cycles <= 0 || 2 * fifo.cycles_of(fifo.rows * fifo.row_words) <= design.period_cycles;
-    };
-    while (!keeps_up() && room.beat_bits < kMostBeatBits) room.beat_bits *= 2;
-    fast = fast && keeps_up();
+    const int64_t words = fifo.rows * fifo.row_words;
+    const OutsideRoom needed = outside_room(samples, words, fifo.word_bits, design.period_cycles);
+    room.beat_bits = std::max(room.beat_bits, needed.beat_bits);
+    fast = fast && needed.keeps_up(words, fifo.word_bits, design.period_cycles);
   }
   return fast;
 }

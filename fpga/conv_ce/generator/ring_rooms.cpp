@@ -16,6 +16,7 @@
 #include "fpga/conv_ce/generator/ring_designs.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
+#include "fpga/conv_ce/rtl/outside_room.h"
 
 namespace millrace {
 
@@ -25,8 +26,6 @@ namespace {
 constexpr int64_t kSteps = 64;
 // Of a FIFO.
 constexpr int64_t kLeastBeats = 4;
-// Of a memory outside: one that is not all there yet, and one that is not all gone.
-constexpr int64_t kSamplesOnTheirWay = 2;
 // Than the engines' period, that a board's own memory may take for a sample: words that are streamed may leave little of its bandwidth.
 constexpr std::array kLongerPeriods = {1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.075, 1.1, 1.15, 1.25, 1.5, 2.0};
 
@@ -128,20 +127,22 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
     double moved;        // bytes a sample
     double most_bram36;  // free behind it
   };
+  std::map<RoomPlace, int64_t>& outside = rooms.outside[base.index];
   const DeviceDesign crowded = built(base, rooms, plan);
   // Shared out, the least there is unless all fits.
   const double lacking = built_amounts(hardware_use(crowded)).bram36 - board.bram36;
   std::vector<Candidate> candidates;
   for (const OutsideFifo& fifo : movable_fifos(base)) {
     const auto wanted = enough.find(fifo.of);
-    if (wanted == enough.end() || std::ranges::find(candidates, fifo.of, &Candidate::place) != candidates.end()) continue;
+    if (wanted == enough.end() || outside.contains(fifo.of) ||
+        std::ranges::find(candidates, fifo.of, &Candidate::place) != candidates.end())
+      continue;
     const double share = share_of_board({.width = fifo.word_bits, .depth = wanted->second}, board);
     if (share <= 0) continue;
     const int64_t samples = divided_up(wanted->second, fifo.rows * fifo.row_words) + kSamplesOnTheirWay;
     candidates.push_back({fifo.of, samples, share, static_cast<double>(fifo.rows * fifo.row_words * fifo.word_bits),
                           static_cast<double>(most_freed(crowded, fifo.of)) / 2});
   }
-  std::map<RoomPlace, int64_t>& outside = rooms.outside[base.index];
   const auto move = [&](const Candidate& one) {
     outside[one.place] = one.samples;
     DeviceDesign design = base;
@@ -209,6 +210,14 @@ void take_sorted_blocks(DeviceDesign& design, const Plan& plan, RingRooms& rooms
     design = std::move(shallow);
   else
     rooms.sorted_blocks[design.index] = most;
+}
+
+// What the plan has outside, with the room that would do.
+void add_planned_outside(const DeviceDesign& design, RingRooms& rooms) {
+  for (const OutsideFifo& fifo : outside_fifos(design)) {
+    const int64_t enough = divided_up(rooms.enough[design.index][fifo.of], fifo.rows * fifo.row_words) + kSamplesOnTheirWay;
+    rooms.outside[design.index][fifo.of] = std::max(fifo.room->samples, enough);
+  }
 }
 
 }  // namespace
@@ -282,6 +291,7 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
     if (!fits(design, rooms, plan) && fits(design, {}, plan)) rooms.passing.erase(passing);
   }
   const std::vector<DeviceDesign>& designs = ring.designs;
+  for (const DeviceDesign& design : designs) add_planned_outside(design, rooms);
   const RingRooms least = rooms;
   double kept = -1;
   for (const double longer : kLongerPeriods) {

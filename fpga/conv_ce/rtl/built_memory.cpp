@@ -63,10 +63,13 @@ MemoryShape gradient_memory(const EngineParallelism& engine, const ConvolutionSh
   return gradient_memory(engine, streamed_words(engine, shape));
 }
 
+int64_t act_ram_words(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return engine.groups_of_inputs(shape.inputs) * shape.height * shape.width;
+}
+
 MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t planned_bits) {
-  const int64_t sample = engine.groups_of_inputs(shape.inputs) * shape.height * shape.width;
   const int64_t beat_bits = engine.input_lanes * kElementBits;
-  return {beat_bits, std::max(sample, divided_up(planned_bits, beat_bits))};
+  return {beat_bits, std::max(act_ram_words(engine, shape), divided_up(planned_bits, beat_bits))};
 }
 
 int64_t bram18_of(const MemoryShape& memory) { return memory.depth <= kLutramDepth ? 0 : bram18_blocks(memory); }

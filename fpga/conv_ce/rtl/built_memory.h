@@ -26,6 +26,8 @@ MemoryShape gradient_memory(const EngineParallelism& engine, int64_t words);
 int64_t word_elements(const EngineParallelism& engine);
 // Of so many planned bits, and a sample at least: within the device, errors come back only when the layers behind have rows to work on.
 MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t planned_bits);
+// Words of a sample there.
+int64_t act_ram_words(const EngineParallelism& engine, const ConvolutionShape& shape);
 
 // None where it is made of LUTs.
 int64_t bram18_of(const MemoryShape& memory);
