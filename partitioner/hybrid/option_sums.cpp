@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace millrace {
@@ -22,17 +23,40 @@ double cost_of(const Amounts& amounts, const Amounts& prices) {
   return cost;
 }
 
-bool takes_no_less(const Amounts& one, const Amounts& other) {
+bool takes_no_less(std::span<const double> one, std::span<const double> other) {
   for (size_t k = 0; k < one.size(); ++k)
     if (one[k] < other[k]) return false;
   return true;
 }
 
-// A sum over the first layers, and how it came about.
-struct Sum {
-  Amounts amounts;
-  double cost = 0;
-  size_t before = 0, option = 0;
+// Sums over the first layers, and how they came about: one after the other, since they are compared with each other thousands of times.
+class Sums {
+ public:
+  explicit Sums(size_t resources) : resources_(resources) {}
+
+  struct From {
+    size_t before = 0, option = 0;
+    double cost = 0;
+  };
+
+  size_t size() const { return from_.size(); }
+  std::span<const double> amounts(size_t at) const { return std::span(amounts_).subspan(at * resources_, resources_); }
+  const From& from(size_t at) const { return from_[at]; }
+  void add(std::span<const double> amounts, const From& from) {
+    amounts_.insert(amounts_.end(), amounts.begin(), amounts.end());
+    from_.push_back(from);
+  }
+  // One that takes no more of anything.
+  bool has_one_within(std::span<const double> amounts) const {
+    for (size_t at = 0; at < size(); ++at)
+      if (takes_no_less(amounts, this->amounts(at))) return true;
+    return false;
+  }
+
+ private:
+  size_t resources_;
+  std::vector<double> amounts_;
+  std::vector<From> from_;
 };
 
 }  // namespace
@@ -84,6 +108,7 @@ OptionAnswer OptionSums::choose(size_t most_sums) const {
     std::ranges::fill(taken, 0);
     double cost = 0;
     std::vector<double> cheapest;
+    std::vector<size_t> chosen;
     for (const Layer& layer : layers) {
       const Option* best = nullptr;
       double least = 0;
@@ -95,9 +120,11 @@ OptionAnswer OptionSums::choose(size_t most_sums) const {
       if (best == nullptr) return answer;
       cost += least;
       cheapest.push_back(least);
+      chosen.push_back(best->place);
       for (size_t k = 0; k < resources; ++k) taken[k] += best->amounts[k];
     }
     if (cost > kWithin) return answer;
+    if (std::ranges::all_of(taken, [](double part) { return part <= 1; })) return {OptionAnswer::Verdict::kFound, std::move(chosen)};
     for (size_t l = 0; l < layers.size(); ++l) {
       const double others = cost - cheapest[l];
       std::erase_if(layers[l], [&](const Option& option) { return others + cost_of(option.amounts, prices) > kWithin; });
@@ -129,46 +156,52 @@ OptionAnswer OptionSums::choose(size_t most_sums) const {
     }
   }
 
-  std::vector<std::vector<Sum>> sums{{Sum{Amounts(resources, 0), 0, 0, 0}}};
+  std::vector<Sums> sums(1, Sums(resources));
+  sums.front().add(Amounts(resources, 0), {});
   bool left_out = false;
+  Amounts more(resources);
   for (size_t at = 0; at < layers.size(); ++at) {
-    std::vector<Sum> next;
+    Sums next(resources);
     for (size_t before = 0; before < sums.back().size(); ++before) {
-      const Sum& sum = sums.back()[before];
+      const std::span<const double> sum = sums.back().amounts(before);
       for (const Option& option : layers[order[at]]) {
-        Sum more{sum.amounts, 0, before, option.place};
         bool fits = true;
-        for (size_t k = 0; k < resources; ++k) fits = (more.amounts[k] += option.amounts[k]) + least[at + 1][k] <= kWithin && fits;
-        for (size_t p = 0; p < kept.size() && fits; ++p) {
-          more.cost = cost_of(more.amounts, kept[p].second);
-          fits = more.cost + least[at + 1][resources + p] <= kWithin;
+        for (size_t k = 0; k < resources; ++k) {
+          more[k] = sum[k] + option.amounts[k];
+          fits = more[k] + least[at + 1][k] <= kWithin && fits;
         }
-        if (fits) next.push_back(std::move(more));
+        double cost = 0;
+        for (size_t p = 0; p < kept.size() && fits; ++p) {
+          cost = cost_of(more, kept[p].second);
+          fits = cost + least[at + 1][resources + p] <= kWithin;
+        }
+        if (fits) next.add(more, {before, option.place, cost});
       }
     }
-    std::ranges::stable_sort(next, {}, &Sum::cost);
-    std::vector<Sum> fewest;
-    for (Sum& sum : next) {
+    std::vector<size_t> by_cost(next.size());
+    std::iota(by_cost.begin(), by_cost.end(), size_t{0});
+    std::ranges::stable_sort(by_cost, {}, [&](size_t sum) { return next.from(sum).cost; });
+    Sums fewest(resources);
+    for (const size_t sum : by_cost) {
       if (fewest.size() == most_sums) {
         left_out = true;
         break;
       }
-      if (std::ranges::none_of(fewest, [&](const Sum& known) { return takes_no_less(sum.amounts, known.amounts); }))
-        fewest.push_back(std::move(sum));
+      if (!fewest.has_one_within(next.amounts(sum))) fewest.add(next.amounts(sum), next.from(sum));
     }
     sums.push_back(std::move(fewest));
-    if (sums.back().empty()) break;
+    if (sums.back().size() == 0) break;
   }
-  if (sums.back().empty()) {
+  if (sums.back().size() == 0) {
     if (left_out) answer.verdict = OptionAnswer::Verdict::kUndecided;
     return answer;
   }
   answer.verdict = OptionAnswer::Verdict::kFound;
   answer.chosen.resize(layers.size());
   for (size_t at = layers.size(), place = 0; at-- > 0;) {
-    const Sum& sum = sums[at + 1][place];
-    answer.chosen[order[at]] = sum.option;
-    place = sum.before;
+    const Sums::From& from = sums[at + 1].from(place);
+    answer.chosen[order[at]] = from.option;
+    place = from.before;
   }
   return answer;
 }
