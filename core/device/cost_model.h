@@ -46,6 +46,7 @@ struct ShardQuestion {
   bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
   bool off_chip = false;               // the device keeps weights off chip anyway (keeps_off_chip), these too
   bool on_chip = false;                // beside the engine, or stored elsewhere, though the device would keep them off chip
+  bool act_ram_outside = false;        // what waits before the layer for its errors lies in the device's own memory, if it may
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
   // Of them so many take memory; 0: all. Fewer for what no number of them can do.
@@ -118,6 +119,8 @@ class CostModel {
   virtual size_t kind_of_period(double seconds) const { return static_cast<void>(seconds), 0; }
   // Whether a search may weigh the memory that they save: not where built memories say less than what fits (blocks of two kinds).
   virtual bool enlarges_engines() const { return false; }
+  // Whether what waits before layers for their errors may lie in the device's own memory (ShardQuestion::act_ram_outside).
+  virtual bool may_wait_outside() const { return false; }
   // What resources may add up to; at most kMostResources.
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.

@@ -26,6 +26,7 @@ class ForwardingCostModel : public CostModel {
   ShardCost cost_of(const ShardQuestion& question) const override { return model_->cost_of(question); }
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override { return model_->larger_engines(question); }
   size_t kind_of_period(double seconds) const override { return model_->kind_of_period(seconds); }
+  bool may_wait_outside() const override { return model_->may_wait_outside(); }
   bool enlarges_engines() const override { return model_->enlarges_engines(); }
   std::span<const NamedAmount> capacities() const override { return model_->capacities(); }
   size_t parameter_memory() const override { return model_->parameter_memory(); }

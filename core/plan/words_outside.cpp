@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/base/index.h"
@@ -10,6 +11,11 @@
 
 namespace millrace {
 namespace {
+
+std::optional<double> amount_of(const Shard& shard, std::string_view name) {
+  const auto found = std::ranges::find(shard.resources, name, &NamedAmount::name);
+  return found == shard.resources.end() ? std::nullopt : std::optional(found->amount);
+}
 
 double bandwidth_of(const Plan& plan, int64_t device) {
   const std::string& board = item(plan.cluster.devices, device).device;
@@ -19,9 +25,13 @@ double bandwidth_of(const Plan& plan, int64_t device) {
 
 }  // namespace
 
+double act_ram_bytes(const Shard& shard) { return amount_of(shard, kActRamBytesPerSample).value_or(0); }
+
+bool keeps_act_ram_outside(const Shard& shard) { return act_ram_bytes(shard) > 0; }
+
 double words_outside(const Shard& shard, const Node& node, int64_t micro_batch) {
-  const auto waiting = std::ranges::find(shard.resources, kWaitingBytesPerSample, &NamedAmount::name);
-  return off_chip_bytes_per_sample(shard, node, micro_batch) + (waiting == shard.resources.end() ? 0 : waiting->amount);
+  const std::optional<double> waiting = amount_of(shard, kWaitingBytesPerSample);
+  return off_chip_bytes_per_sample(shard, node, micro_batch) + (waiting ? *waiting : act_ram_bytes(shard));
 }
 
 void wait_for_words(std::span<Shard> shards, const Graph& graph, int64_t micro_batch,

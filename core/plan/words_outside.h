@@ -19,7 +19,9 @@
 
 namespace millrace {
 
-// Of Shard::resources.
+// Of Shard::resources, bytes a sample there and back: what waits before a layer for its errors, where the plan has it outside; and all that
+// waits there when the plan is built, with that.
+inline constexpr std::string_view kActRamBytesPerSample = "act_ram_bytes_per_sample";
 inline constexpr std::string_view kWaitingBytesPerSample = "waiting_bytes_per_sample";
 
 // Of samples that wait.
@@ -28,6 +30,8 @@ struct WaitingWords {
   double bytes = 0;
 };
 
+bool keeps_act_ram_outside(const Shard& shard);
+double act_ram_bytes(const Shard& shard);  // 0 where it is not there
 // Bytes of a sample.
 double words_outside(const Shard& shard, const Node& node, int64_t micro_batch);
 // Engines of shards that move some take as long as the memory of their device, at so many bytes per second; 0: not known.

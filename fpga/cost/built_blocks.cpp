@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/arithmetic/fixed_point.h"
+#include "fpga/conv_ce/rtl/outside_room.h"
 
 namespace millrace {
 
@@ -46,32 +48,49 @@ class Counter {
   double& bits_;
 };
 
-// No less than it takes, and never less for more bits or lanes: full columns of blocks, a part of one per column and per width of what is
-// left over.
+}  // namespace
+
+int64_t act_ram_word_bits(int64_t input_lanes) { return input_lanes * kElementBits; }
+int64_t act_ram_columns(int64_t input_lanes, const WeightsAt& at) {
+  return at.act_ram_outside ? 0 : act_ram_word_bits(input_lanes) / kWidth18;
+}
+
 MemoryBlocks act_ram_blocks(const EngineMemory& memory, const ConvolutionShape& held, double planned_bits) {
   constexpr double kDepth18 = 512, kNarrower = 4, kWidthUltra = 72, kFilledUltra = 64, kDepthUltra = 4096;
   const auto sample = static_cast<double>(memory.input_channels * held.height * held.width * kElementBits);
   const auto width = static_cast<double>(act_ram_word_bits(memory.input_lanes));
   const double bits = std::max(sample, std::min(planned_bits, 9e18) + width);
   MemoryBlocks blocks;
-  blocks.bram18 =
-      static_cast<int64_t>(std::ceil(bits / (static_cast<double>(kWidth18) * kDepth18)) + kNarrower) + act_ram_columns(memory.input_lanes);
+  blocks.bram18 = static_cast<int64_t>(std::ceil(bits / (static_cast<double>(kWidth18) * kDepth18)) + kNarrower) +
+                  act_ram_columns(memory.input_lanes, {});
   // Of words that fill columns as well as four channels do.
   blocks.urams = static_cast<int64_t>(std::ceil(bits / (kFilledUltra * kDepthUltra)) + std::ceil(width / kWidthUltra));
   return blocks;
 }
 
-}  // namespace
+ActRamOutside act_ram_outside(const EngineMemory& memory, const ConvolutionShape& held, int64_t period_cycles, OutsideCount count) {
+  const bool least = count == OutsideCount::kLeast;
+  const int64_t pixels = held.height * held.width;
+  // Of an engine that is not known, words of one channel.
+  const int64_t lanes = least ? 1 : std::max<int64_t>(memory.input_lanes, 1), channels = least ? held.inputs : memory.input_channels;
+  const int64_t words = divided_up(channels, lanes) * pixels, word_bits = act_ram_word_bits(lanes), cycles = least ? 0 : period_cycles;
+  const OutsideRoom room = outside_room(1, words, word_bits, cycles);
+  ActRamOutside outside{.bram18 = outside_blocks(room.beat_bits),
+                        .fabric = outside_fabric(word_bits, room.beat_bits),
+                        .keeps_up = room.keeps_up(words, word_bits, cycles)};
+  if (count == OutsideCount::kMost)
+    outside.bytes_per_sample = room.bytes_per_sample(words, word_bits);
+  else
+    outside.bytes_per_sample = OutsideRoom{}.bytes_per_sample(held.inputs * pixels, act_ram_word_bits(1));
+  return outside;
+}
 
-int64_t act_ram_word_bits(int64_t input_lanes) { return input_lanes * kElementBits; }
-int64_t act_ram_columns(int64_t input_lanes) { return act_ram_word_bits(input_lanes) / kWidth18; }
-
-BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
-                         double act_ram_bits, const BlockInventory& board) {
+BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const std::optional<MemoryBlocks>& act_ram,
+                         const BlockInventory& board) {
   BuiltBlocks built;
   Counter fixed(board, built, built.fixed, built.fixed_bits);
   fixed.add(memory.bram18);
-  fixed.add(act_ram_blocks(memory, held, act_ram_bits));
+  if (act_ram) fixed.add(*act_ram);
   Counter parameters(board, built, built.parameters, built.parameter_bits);
   parameters.add(memory.parameters);
   parameters.add(memory.gradients);

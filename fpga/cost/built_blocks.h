@@ -1,6 +1,7 @@
 // The memory of a generated shard on its board: blocks of it, and what they are of the board's memory in bits. Internal to fpga/cost.
 //
-//   const BuiltBlocks blocks = built_blocks(engines.memory_of(engine, {}), engines.after_sum(engine), true, engine.held, 9e6, {1470});
+//   const EngineMemory memory = engines.memory_of(engine, {});
+//   const BuiltBlocks blocks = built_blocks(memory, engines.after_sum(engine), true, act_ram_blocks(memory, engine.held, 9e6), {1470});
 //   blocks.fixed.bram36 + blocks.parameters.bram36;      // as `millrace rtl --check` counts them
 //   blocks.fixed_bits;                                   // whole blocks
 //
@@ -15,7 +16,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
+#include "fpga/common/cost/fabric_costs.h"
 #include "fpga/common/cost/packed_blocks.h"
 #include "fpga/cost/generated_engines.h"
 
@@ -31,13 +34,28 @@ struct BuiltBlocks {
   std::array<double, kExchangeRates.size()> exchanged{};  // of boards that have UltraRAM
 };
 
-// Halves of a BRAM36 that words of so many lanes take besides what their bits fill.
-int64_t act_ram_columns(int64_t input_lanes);
+// Halves of a BRAM36 that words of so many lanes take besides what their bits fill; none where they lie outside.
+int64_t act_ram_columns(int64_t input_lanes, const WeightsAt& at);
 // Bits that so many lanes are counted for besides.
 int64_t act_ram_word_bits(int64_t input_lanes);
 
-// `after`: null where it is not known. `act_ram_bits`: planned.
-BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
-                         double act_ram_bits, const BlockInventory& board);
+// Of so many planned bits. No less than it takes, and never less for more bits or lanes: full columns of blocks, a part of one per column
+// and per width of what is left over.
+MemoryBlocks act_ram_blocks(const EngineMemory& memory, const ConvolutionShape& held, double planned_bits);
+// Where it lies outside, what is left of it on the chip.
+struct ActRamOutside {
+  int64_t bram18 = 0;  // never of UltraRAM
+  FabricUse fabric;
+  double bytes_per_sample = 0;  // there and back
+  bool keeps_up = false;
+};
+// Of an engine that has this memory, or of the least of all; or as the former, with the bytes of the latter.
+enum class OutsideCount { kMost, kFewestBytes, kLeast };
+// In so many cycles for a sample.
+ActRamOutside act_ram_outside(const EngineMemory& memory, const ConvolutionShape& held, int64_t period_cycles, OutsideCount count);
+
+// `after`: null where it is not known. `act_ram`: nothing where it lies outside.
+BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const std::optional<MemoryBlocks>& act_ram,
+                         const BlockInventory& board);
 
 }  // namespace millrace

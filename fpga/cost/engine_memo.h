@@ -57,7 +57,8 @@ class EngineMemo {
       size_t sum = 0;
       for (const size_t part :
            {key.layer, key.width, to_size(key.held.inputs), to_size(key.held.outputs), to_size(key.weights.gradient_samples),
-            to_size(key.weights.held_samples), static_cast<size_t>(key.weights.off_chip), static_cast<size_t>(key.words)})
+            to_size(key.weights.held_samples), static_cast<size_t>(key.weights.off_chip), static_cast<size_t>(key.weights.act_ram_outside),
+            static_cast<size_t>(key.words)})
         sum = (sum ^ std::hash<size_t>()(part)) * size_t{0x9E3779B97F4A7C15} + (sum >> 29);
       return sum;
     }

@@ -130,8 +130,8 @@ size_t place_of_size(int64_t tiles) {
 int64_t most_input_channels(int64_t held) { return held + held / 16; }
 
 // Of block RAM alone: all that depends on the engine, with columns for the width of the Act-RAM.
-int64_t blocks_of_engine(const EngineMemory& memory) {
-  return memory.bram18 + memory.parameters.bram18 + memory.gradients.bram18 + act_ram_columns(memory.input_lanes);
+int64_t blocks_of_engine(const EngineMemory& memory, const WeightsAt& weights) {
+  return memory.bram18 + memory.parameters.bram18 + memory.gradients.bram18 + act_ram_columns(memory.input_lanes, weights);
 }
 
 }  // namespace
@@ -221,7 +221,7 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
   const size_t place = steps - 1;
   // Mostly the smallest that keeps up, if any does, shows that there are few enough.
   const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
-  if (smallest.tiles > 0 && blocks_of_engine(smallest) * std::min(channels, upper) / upper <= known) return known;
+  if (smallest.tiles > 0 && blocks_of_engine(smallest, weights) * std::min(channels, upper) / upper <= known) return known;
   int64_t fewest = kNone;
   const EnginesAtPlace engines(*this, engine, weights, place, reserves);
   for (const EngineFront::Choice& choice : engines.keeping_up(kNone)) {
@@ -235,7 +235,7 @@ EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, c
   if (layers_[engine.layer]->whole.groups > 1) return memory;
   Reserves& reserves = reserves_of(engine, weights);
   const std::lock_guard lock(reserves.mutex);
-  const int64_t known = blocks_of_engine(memory);
+  const int64_t known = blocks_of_engine(memory, weights);
   memory.bram18 += fewest_blocks_of(engine, weights, known, reserves) - known;
   return memory;
 }

@@ -60,7 +60,7 @@ class GeneratedEngines::EnginesAtPlace {
     double bytes() const;
     const EngineParallelism& engine() const { return engine_; }
     // Without weights, and without columns for the Act-RAM's width.
-    int64_t blocks_anywhere() const { return of_lanes_ - act_ram_columns(engine_.input_lanes); }
+    int64_t blocks_anywhere() const { return of_lanes_ - act_ram_columns(engine_.input_lanes, place_->weights_); }
     // That the Act-RAM holds.
     int64_t input_channels() const { return groups_of_inputs_ * engine_.input_lanes; }
 
@@ -79,7 +79,7 @@ class GeneratedEngines::EnginesAtPlace {
   int64_t of_lanes(const EngineFront::Choice& choice) const {
     const int32_t of_inputs = fast_item(*of_inputs_, choice.input_lanes), of_outputs = fast_item(*of_outputs_, choice.output_lanes);
     const int64_t of_both = of_inputs < 0 || of_outputs < 0 ? count_of_lanes(choice) : int64_t{of_inputs} + of_outputs;
-    return of_both + act_ram_columns(choice.input_lanes);
+    return of_both + act_ram_columns(choice.input_lanes, weights_);
   }
   int64_t count_of_lanes(const EngineFront::Choice& choice) const;
 

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/words_outside.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/clock_time.h"
 #include "fpga/common/cost/fabric_costs.h"
@@ -120,6 +121,7 @@ class FpgaCostModel final : public CostModel {
 
   // The ring's streams are equally wide.
   size_t kind_of_period(double seconds) const override { return built_ ? built_->width_for(seconds) : 0; }
+  bool may_wait_outside() const override { return built_ && board_.off_chip_bytes_per_second > 0; }
   bool enlarges_engines() const override { return built_ && board_.urams <= 0; }
 
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
@@ -219,13 +221,38 @@ class FpgaCostModel final : public CostModel {
   ShardDemand demand_with(const ShardQuestion& question, Searched& searched, const EngineMemory& memory, double more_bits) const {
     ShardUse& use = searched.use;
     use.built->reserved_tiles = memory.tiles;
+    add_memory(question, memory, more_bits, use);
+    add_logic(question, searched.lane_logic, use);
+    return demand_of(question, use);
+  }
+
+  // Of an engine that is built.
+  void add_memory(const ShardQuestion& question, const EngineMemory& memory, double more_bits, ShardUse& use) const {
     use.port_cycles = memory.port_cycles;
     use.streamed_bytes = memory.streamed_bytes;
     use.streams = memory.streams;
-    use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory) + more_bits,
-                              {board_.bram36, board_.urams});
-    add_logic(question, searched.lane_logic, use);
-    return demand_of(question, use);
+    const BlockInventory board{board_.bram36, board_.urams};
+    const BlocksAfterSum* after = built_->after_sum(*use.built);
+    if (!waits_outside(question)) {
+      const MemoryBlocks act_ram = act_ram_blocks(memory, use.built->held, act_ram_bits(use, memory) + more_bits);
+      use.blocks = built_blocks(memory, after, question.owner, act_ram, board);
+      return;
+    }
+    use.act_ram_outside = act_ram_outside(memory, use.built->held, use.built->cycles_given, outside_count(question));
+    use.streams += use.act_ram_outside->fabric;
+    EngineMemory with_port = memory;
+    with_port.bram18 += use.act_ram_outside->bram18;
+    use.blocks = built_blocks(with_port, after, question.owner, std::nullopt, board);
+  }
+
+  static OutsideCount outside_count(const ShardQuestion& question) {
+    if (counts_least(question)) return OutsideCount::kLeast;
+    return question.streamed_words == StreamedWords::kFull ? OutsideCount::kFewestBytes : OutsideCount::kMost;
+  }
+
+  // Nothing that a part of the shard, or another engine, may take less of.
+  static bool counts_least(const ShardQuestion& question) {
+    return question.streamed_words == StreamedWords::kLeast || question.streamed_words == StreamedWords::kLeastBuilt;
   }
 
   // Of a larger part no bit more than it has, though those of the shard are whole ones.
@@ -247,11 +274,14 @@ class FpgaCostModel final : public CostModel {
       for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
         demand.amounts[kExchanged + rate] = use.on_chip.block_bits * kExchangeRates[rate] / static_cast<double>(kUramBits);
     demand.parameters = use.blocks ? 0 : use.buffers.parameter_bits;
-    if (const OffChipWords words = words_searched(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
+    const OffChipWords words = words_searched(question, use);
+    const double bytes = words.bytes + (use.act_ram_outside ? use.act_ram_outside->bytes_per_sample : 0);
+    if (bytes > 0 && board_.off_chip_bytes_per_second > 0) {
       // Whole steps, of which sums are exact in any order.
       constexpr double kSteps = static_cast<double>(int64_t{1} << 50);
-      demand.seconds = std::ceil(words.bytes / board_.off_chip_bytes_per_second * kSteps) / kSteps;
-      if (words.port_seconds > question.period_seconds) demand.amounts[0] = kNoSuchEngine;
+      demand.seconds = std::ceil(bytes / board_.off_chip_bytes_per_second * kSteps) / kSteps;
+      const bool act_ram_waits = use.act_ram_outside && !use.act_ram_outside->keeps_up;
+      if (words.port_seconds > question.period_seconds || act_ram_waits) demand.amounts[0] = kNoSuchEngine;
     }
     return demand;
   }
@@ -302,11 +332,7 @@ class FpgaCostModel final : public CostModel {
     }
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
-      use.port_cycles = memory.port_cycles;
-      use.streamed_bytes = memory.streamed_bytes;
-      use.streams = memory.streams;
-      use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held, act_ram_bits(use, memory),
-                                {board_.bram36, board_.urams});
+      add_memory(question, memory, 0, use);
     }
     add_logic(question, after.lane_logic, use);
     return {std::move(use), after.lane_logic};
@@ -361,7 +387,7 @@ class FpgaCostModel final : public CostModel {
   }
 
   EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
-    const bool least = question.streamed_words == StreamedWords::kLeast || question.streamed_words == StreamedWords::kLeastBuilt;
+    const bool least = counts_least(question);
     EngineMemory memory =
         least && board_.urams <= 0 ? built_->least_for_period(built, weights) : built_->reserved_for_period(built, weights, least);
     const bool exact = question.streamed_words == StreamedWords::kOfEngine, most = question.streamed_words == StreamedWords::kReserved;
@@ -373,12 +399,16 @@ class FpgaCostModel final : public CostModel {
   }
 
   // Of an engine that is built.
-  static WeightsAt weights_at(const ShardQuestion& question, const ShardUse& use) {
-    if (use.shard.place != WeightPlace::kOffChip || use.built->held.groups > 1) return {};
-    return {.off_chip = true,
-            .gradient_samples = std::max<int64_t>(gradient_samples(question, use.shard), 1),
-            .held_samples = std::max<int64_t>(held_samples(question, use.shard), 1)};
+  WeightsAt weights_at(const ShardQuestion& question, const ShardUse& use) const {
+    WeightsAt at{.act_ram_outside = waits_outside(question)};
+    if (use.shard.place != WeightPlace::kOffChip || use.built->held.groups > 1) return at;
+    at.off_chip = true;
+    at.gradient_samples = std::max<int64_t>(gradient_samples(question, use.shard), 1);
+    at.held_samples = std::max<int64_t>(held_samples(question, use.shard), 1);
+    return at;
   }
+
+  bool waits_outside(const ShardQuestion& question) const { return question.act_ram_outside && may_wait_outside(); }
 
   // Side by side, of a dense layer that looks at every sample once.
   static int64_t gradient_samples(const ShardQuestion& question, const ShardGeometry& shard) {
@@ -507,6 +537,7 @@ class FpgaCostModel final : public CostModel {
     const double moved = words.bytes > 0 ? words.bytes : off_chip_traffic(use.shard, question.micro_batch);
     add("dram_bytes_per_second", moved / question.period_seconds);
     add(kOffChipBytesPerSample.data(), words.bytes);
+    if (use.act_ram_outside) add(kActRamBytesPerSample.data(), use.act_ram_outside->bytes_per_sample);
     if (use.steps_of_pass > 1) add(kStepsOfPass.data(), static_cast<double>(use.steps_of_pass));
   }
 

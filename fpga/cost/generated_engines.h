@@ -78,7 +78,8 @@ EngineMemory larger_of(EngineMemory one, const EngineMemory& other);
 struct WeightsAt {
   bool off_chip = false;
   int64_t gradient_samples = 1;
-  int64_t held_samples = 1;  // of them those that take memory
+  int64_t held_samples = 1;      // of them those that take memory
+  bool act_ram_outside = false;  // in the board's own memory, too
   auto operator<=>(const WeightsAt&) const = default;
 };
 

@@ -26,7 +26,7 @@ std::vector<NamedAmount> buffers_of(const ShardUse& use) {
   const auto add = [&](const char* name, double bits) {
     if (bits > 0) named.push_back({name, bits});
   };
-  add("act_ram", buffers.act_ram.bits);
+  add(use.act_ram_outside ? "act_ram_outside" : "act_ram", buffers.act_ram.bits);
   add("state", buffers.state.bits);
   add("error_line", buffers.error_line.bits);
   add("partial", buffers.partial.bits);

@@ -50,10 +50,11 @@ struct ShardUse {
   BufferSettings settings;
   ShardBuffers buffers;
   Buffer on_chip;
-  std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
-  int64_t port_cycles = 0;            // likewise, of the slowest port that streams weights
-  double streamed_bytes = 0;          // likewise, a sample
-  FabricUse streams;                  // likewise
+  std::optional<BuiltBlocks> blocks;             // of what is built, in place of the paper's memory
+  int64_t port_cycles = 0;                       // likewise, of the slowest port that streams weights
+  double streamed_bytes = 0;                     // likewise, a sample
+  FabricUse streams;                             // likewise
+  std::optional<ActRamOutside> act_ram_outside;  // likewise
   double dsps = 0;
   FabricUse fabric;
 };

@@ -37,7 +37,8 @@ double off_chip_bandwidth_of(const Plan& plan, const std::string& device) {
 
 struct OffChip {
   double bytes = 0, bytes_of_convolutions = 0;
-  double moved = 0;  // bytes of an image
+  double moved = 0;   // bytes of an image
+  int64_t waits = 0;  // layers before which rows wait there for their errors
 };
 
 OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
@@ -45,6 +46,7 @@ OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
   for (const Shard& shard : plan.shards) {
     if (shard.device != device) continue;
     sum.moved += words_outside(shard, graph.node(graph.index_of(shard.layer)), plan.micro_batch);
+    sum.waits += keeps_act_ram_outside(shard) ? 1 : 0;
     for (const NamedAmount& amount : shard.resources) {
       if (amount.name != "dram_bytes") continue;
       sum.bytes += amount.amount;
@@ -102,9 +104,13 @@ constexpr double kShownRate = 5e7;   // below it a tenth of a gigabyte a second 
 
 // The paper does not count this traffic, nor do the figures of a plan that follows it.
 void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
+  int64_t act_rams_alone = 0;  // devices that have nothing else there
   for (const DeviceFigures& device : summary.devices) {
     const double bandwidth = off_chip_bandwidth_of(plan, device.device);
-    if (!device.off_chip_parameters || bandwidth <= 0) continue;
+    if (!device.off_chip_parameters || bandwidth <= 0) {
+      act_rams_alone += off_chip_of(plan, graph, device.index).waits > 0 ? 1 : 0;
+      continue;
+    }
     const OffChip held = off_chip_of(plan, graph, device.index);
     const double demand = held.moved / summary.seconds_per_image;  // between updates, as the plan's own figures have it
     if (plan.accounting == Accounting::kFull) {
@@ -112,6 +118,7 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
       if (forward_alone && held.bytes < kShownBytes) continue;
       std::string text = fmt::format("device {} keeps {:.1f} MB of {} off chip", device.index, held.bytes / 1e6,
                                      forward_alone ? "weights" : "weights and gradients");
+      if (held.waits > 0) text += fmt::format(" and the Act-RAMs of {} {}", held.waits, held.waits == 1 ? "layer" : "layers");
       if (demand >= kShownRate)  // tables of which a row is read at a time stay below
         text +=
             fmt::format(": {:.1f} GB/s of {:.1f}, at one pass over weights per {}", demand / 1e9, bandwidth / 1e9, sample_word(graph).one);
@@ -127,6 +134,10 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
         text, sample_word(graph).one, held.bytes_of_convolutions > 0 ? ", and one per row of a convolution," : "", demand / 1e9,
         bandwidth / 1e9, std::ceil(demand / bandwidth), sample_word(graph).many));
   }
+  if (act_rams_alone > 0)
+    sentences.push_back(fmt::format("the Act-RAMs of {} lie off chip and leave room for all {} weights on chip",
+                                    act_rams_alone == 1 ? "a device" : fmt::format("{} devices", act_rams_alone),
+                                    act_rams_alone == 1 ? "its" : "their"));
 }
 
 void add_packing(const PlanSummary& summary, std::vector<std::string>& sentences) {

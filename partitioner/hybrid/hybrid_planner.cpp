@@ -15,17 +15,15 @@
 #include "core/plan/words_outside.h"
 #include "partitioner/hybrid/other_cuts.h"
 #include "partitioner/hybrid/pace_bound.h"
+#include "partitioner/hybrid/places_to_try.h"
 #include "partitioner/hybrid/ring_attempt.h"
 #include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
-#include "partitioner/hybrid/streamed_layers.h"
 
 namespace millrace {
 namespace {
 
-// Numbers of layers that are tried on chip, none among them.
-constexpr int64_t kMostPlaces = 4;
 // By how much another micro-batch has to be faster, and by how much where it also delays what streams; there it is faster between updates
 // for sure when it is by so much.
 constexpr double kWorthAnother = 1e-9;
@@ -46,11 +44,10 @@ constexpr int64_t kMostChunks = 64;
 // Where what waits in boards' own memories makes a plan slower by so much, others are looked for, so often at most.
 constexpr double kWorthWords = 2e-3;
 constexpr int kMostRoundsForWords = 4;
-
-bool lies_off_chip(const PlanTask& task, const Node& node) {
-  return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
-         std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
-}
+// What a search promises, with what waits outside a plan keeps at least so much as a rule.
+constexpr double kMostlyKept = 0.95;
+// Between which the pace of engines is looked for, and how closely.
+constexpr double kLeastOfPace = 1e-9, kMostOfPace = 1e3, kMuchLonger = 1.05;
 
 // The samples of a few micro-batches share a pass over gradients off chip: of more of them less is moved, and more activations are held.
 // Not where a trained batch norm's statistics are those of a micro-batch.
@@ -63,42 +60,6 @@ bool passes_may_be_shared(const PlanTask& task) {
   };
   if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return lies_off_chip(task, node); });
-}
-
-// As it is; then with weights on chip of as many of the layers that lie off it, the smallest first, as the ring's memories may hold: words
-// off chip may cost more than memory does.
-std::vector<PlanTask> places_to_try(const PlanTask& given) {
-  PlanTask task = given;
-  task.options.off_chip = streamable_convolutions(given);
-  std::vector<PlanTask> places{task};
-  if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
-    double bits = 0;  // of weights that are on chip anyway
-    std::vector<std::pair<double, std::string>> layers;
-    const auto copies = static_cast<double>((2 + task.options.optimizer.slots()) * bits_of(task.options.arithmetic.wire));
-    for (const Node& node : task.graph->nodes()) {
-      if (node.parameters.empty() || !node.computes) continue;
-      const double held = copies * static_cast<double>(node.parameters.front().elements());
-      if (lies_off_chip(task, node)) {
-        layers.emplace_back(held, node.layer.name);
-      } else if (role_of(node.layer.operation) == Role::kConvolution) {
-        bits += held;
-      }
-    }
-    std::sort(layers.begin(), layers.end());
-    double room = 0;
-    for (const CostModel* model : task.models) room += model->capacities()[model->parameter_memory()].amount;
-    const bool counts_bits = streams_rows(task);  // devices of other kinds have room that is counted otherwise
-    PlanTask placed = task;
-    for (const auto& [held, layer] : layers) {
-      bits += held;
-      if (counts_bits && bits > room) break;
-      placed.options.on_chip.insert(layer);
-      places.push_back(placed);
-    }
-    // Some are enough, of as many as fit among them.
-    if (std::ssize(places) > kMostPlaces) places.erase(places.begin() + 1, places.end() - kMostPlaces + 1);
-  }
-  return places;
 }
 
 // What a search for plans found out beside them.
@@ -247,7 +208,9 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     task.begin_mini_batch_time(candidates.back().plan, *task.graph);
   };
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
-    if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
+    const bool look_closer = candidates.empty() && has_two_kinds(task);
+    if (wanted > 0 && (look_closer ? PaceBound(task, micro_batch).rules_out(1 / wanted) : no_faster(task, micro_batch, 1 / wanted)))
+      continue;
     // Weights fill their passes in steps: after a size that is no faster the next one may be.
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) {
       begin_timing();
@@ -326,28 +289,77 @@ Shortage nearer(const Shortage& one, const Shortage& other) {
   return less && other.kind != Shortage::Kind::kNotDecided ? one : other;
 }
 
+// Whether boards are kept from the pace of their engines by memory.
+bool lacks_memory(const PlanTask& task) {
+  const int64_t micro_batch = micro_batches_to_try(task).front();
+  const PaceBound bound(task, micro_batch);
+  double low = kLeastOfPace, high = kMostOfPace;
+  while (high > low * kMuchLonger) {
+    const double middle = std::sqrt(low * high);
+    (bound.rules_out(middle) ? low : high) = middle;
+  }
+  return cuts_rule_out(task, micro_batch, high);
+}
+
+// What is known to be the fastest so far mostly loses little when its mini-batches are timed: others that come nowhere near are left out
+// before it is, unless it turns out to lose more.
 std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& findings) {
   Shortage shortage;
   std::vector<Candidate> candidates;
-  for (const PlanTask& placed : places_to_try(task)) {
-    double wanted = task.wanted;
-    for (const Candidate& known : candidates)
-      wanted = std::max(wanted, (1 + (known.timed ? kWorthSharing : kWorthAnother)) * known.summary.images_per_second);
-    if (wanted > 0 && !reaches(placed, sizes_of_pace(placed, 1 / wanted), 1 / wanted)) continue;
+  const bool full = task.options.accounting == Accounting::kFull;
+  const auto fastest = [&]() -> Candidate* {
+    const auto best = std::ranges::max_element(candidates, {}, [](const Candidate& known) { return known.summary.images_per_second; });
+    return best == candidates.end() ? nullptr : &*best;
+  };
+  const auto reaches_rate = [&](const PlanTask& placed, double rate) {
+    if (rate <= 0) return true;
+    const std::vector<int64_t> sizes = sizes_of_pace(placed, 1 / rate);
+    const bool as_built_alone = placed.options.on_chip == task.options.on_chip && has_two_kinds(placed);
+    return as_built_alone ? !sizes.empty() : reaches(placed, sizes, 1 / rate);
+  };
+  struct LeftOut {
+    const PlanTask* placed;
+    double rate;
+  };
+  std::vector<LeftOut> left_out;
+  const auto look = [&](const PlanTask& placed) {
     findings.shortage = {};
     std::ranges::move(candidates_of(placed, candidates, findings), std::back_inserter(candidates));
     shortage = nearer(shortage, findings.shortage);
+  };
+  // Between updates, with all that waits: another loses as much with them.
+  const auto rate_to_surpass = [&] {
+    Candidate* best = fastest();
+    for (; full && best != nullptr && !best->timed; best = fastest()) add_mini_batch_time(task, *best, findings.standstill);
+    if (best == nullptr || best->summary.images_per_second <= 0) return task.wanted;
+    return std::max(task.wanted, (1 + (full ? kWorthSharing : kWorthAnother)) / best->summary.seconds_per_image);
+  };
+  std::vector<PlanTask> places = places_to_try(task);
+  // That first which is more likely to be the faster.
+  places = rooms_to_try(task, places, may_wait_outside(task) && lacks_memory(places.front()));
+  for (const PlanTask& placed : places) {
+    const Candidate* best = fastest();
+    if (full && best != nullptr && !best->timed) {
+      const double rate = std::max(task.wanted, kMostlyKept / best->summary.seconds_per_image);
+      if (!reaches_rate(placed, rate)) {
+        left_out.push_back({&placed, rate});
+        continue;
+      }
+    }
+    if (reaches_rate(placed, rate_to_surpass())) look(placed);
   }
+  for (const LeftOut& one : left_out)
+    if (const double rate = rate_to_surpass(); rate < one.rate && reaches_rate(*one.placed, rate)) look(*one.placed);
   findings.shortage = shortage;
   return candidates;
 }
 
-// Of each device's own memory, a sample.
+// Of each device's own memory, a sample, beside what a search counts.
 std::vector<double> waiting_seconds(const PlanTask& task, const Candidate& candidate) {
   std::vector<double> seconds(task.models.size(), 0);
   for (const WaitingWords& words : candidate.waiting) {
-    const int64_t device = item(candidate.plan.shards, words.shard).device;
-    item(seconds, device) += seconds_outside(candidate.plan, device, words.bytes);
+    const Shard& shard = item(candidate.plan.shards, words.shard);
+    item(seconds, shard.device) += seconds_outside(candidate.plan, shard.device, std::max(words.bytes - act_ram_bytes(shard), 0.0));
   }
   return seconds;
 }
@@ -393,18 +405,12 @@ bool fits(const PlanTask& task, int64_t micro_batch) {
   return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
 }
 
-PlanTask with_all_off_chip(const PlanTask& task) {
-  PlanTask last_resort = task;
-  last_resort.options.all_off_chip = true;
-  last_resort.options.off_chip = streamable_convolutions(task);
-  return last_resort;
-}
-
 // Wherever weights may lie, with the samples to a micro-batch that take the least memory.
 bool has_plan(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
-  if (task.options.accounting == Accounting::kFull && fits(with_all_off_chip(task), micro_batch)) return true;
-  return std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return fits(placed, micro_batch); });
+  const auto has_one = [&](const PlanTask& placed) { return fits(placed, micro_batch); };
+  if (task.options.accounting == Accounting::kFull && std::ranges::any_of(last_resorts(task), has_one)) return true;
+  return std::ranges::any_of(rooms_to_try(task, places_to_try(task), /*outside_first=*/true), has_one);
 }
 
 }  // namespace
@@ -414,9 +420,9 @@ bool can_reach(const PlanTask& task, double samples_per_second) {
   const double period = 1 / samples_per_second;
   const std::vector<int64_t> sizes = sizes_of_pace(task, period);
   if (sizes.empty()) return false;
-  if (std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return reaches(placed, sizes, period); })) return true;
-  if (!full || task.options.all_off_chip) return false;
-  return reaches(with_all_off_chip(task), sizes, period);
+  const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period); };
+  if (std::ranges::any_of(rooms_to_try(task, places_to_try(task), /*outside_first=*/true), some_reach)) return true;
+  return full && !task.options.all_off_chip && std::ranges::any_of(last_resorts(task), some_reach);
 }
 
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
@@ -450,9 +456,11 @@ Outcome plan_ring(const PlanTask& task) {
   std::vector<Candidate> candidates = candidates_of_places(task, findings);
   const bool full = task.options.accounting == Accounting::kFull;
   if (full && candidates.empty() && (task.wanted <= 0 || findings.shortage.kind != Shortage::Kind::kNone)) {
-    const Shortage before = std::exchange(findings.shortage, {});
-    candidates = candidates_of(with_all_off_chip(task), candidates, findings);
-    findings.shortage = nearer(before, findings.shortage);
+    for (const PlanTask& resort : last_resorts(task)) {
+      const Shortage before = std::exchange(findings.shortage, {});
+      std::ranges::move(candidates_of(resort, candidates, findings), std::back_inserter(candidates));
+      findings.shortage = nearer(before, findings.shortage);
+    }
   }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)

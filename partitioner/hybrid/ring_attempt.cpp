@@ -117,11 +117,6 @@ bool fits_devices(const Candidate& candidate) {
   });
 }
 
-// Whether some boards have blocks of two kinds: then only a search that counts what is built says what fits.
-bool has_two_kinds(const PlanTask& task) {
-  return std::ranges::any_of(task.models, [](const CostModel* model) { return has_two_kinds(*model); });
-}
-
 // Blocks of two kinds can stand in for each other, as far as whole columns of words go. Whether those that are planned are enough, each
 // memory counted in one kind; where they are not, shares of another size may be, which whoever has the memories knows.
 bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
@@ -151,6 +146,10 @@ bool packs_blocks(const PlanTask& task, const Candidate& candidate) {
 }
 
 }  // namespace
+
+bool has_two_kinds(const PlanTask& task) {
+  return std::ranges::any_of(task.models, [](const CostModel* model) { return has_two_kinds(*model); });
+}
 
 BegunBound::BegunBound(PlanTask the_least, int64_t micro_batch, double the_period)
     : least(std::move(the_least), micro_batch),

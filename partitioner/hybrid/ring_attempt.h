@@ -54,6 +54,8 @@ struct BegunBound {
 
 // Every device has work, unless leaving some without is faster, or the only way.
 std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch);
+// Whether some boards have blocks of two kinds: then only a search that counts what is built says what fits.
+bool has_two_kinds(const PlanTask& task);
 // Whether no cuts keep a period, with larger engines counted as the least that they may take.
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period);
 

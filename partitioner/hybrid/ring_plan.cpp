@@ -89,7 +89,7 @@ int64_t window_that_fits(const PlanTask& task, const std::vector<Shard>& shards,
   for (const Shard& shard : shards) {
     double held = static_cast<double>(shard.act_ram_bits);
     for (const NamedAmount& buffer : shard.buffers)
-      if (buffer.name == "act_ram") held = buffer.amount;
+      if (buffer.name.starts_with("act_ram")) held = buffer.amount;
     ChannelRange inputs;
     for (const Block& block : shard.blocks) inputs = hull(inputs, block.inputs);
     const Node& node = task.graph->node(task.graph->index_of(shard.layer));

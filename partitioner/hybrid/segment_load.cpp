@@ -146,6 +146,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   if (question.owner) question.after = chain_->after_of(group);
   question.on_chip = fast_item(on_chip_, group);
   question.off_chip = fast_item(off_chip_, group) && takes_all_off_chip();
+  question.act_ram_outside = task_->options.act_rams_outside;
   question.gradient_samples = gradient_samples_;
   question.gradient_samples_held = gradient_samples_held_;
   question.streamed_words = task_->options.streamed_words;

@@ -60,6 +60,9 @@ struct PlanOptions {
   // Likewise layers whose weights a board may stream from its own memory: it keeps as many beside their engines as it has room for, none of
   // them with `all_off_chip`. Set by the planner.
   std::set<std::string> off_chip;
+  // Likewise: what waits before each layer for its errors lies in boards' own memories, which takes time of those and leaves the blocks to
+  // weights. Set by the planner.
+  bool act_rams_outside = false;
   // How a search counts their words, and for which engines. Set by the planner.
   StreamedWords streamed_words = StreamedWords::kFull;
   // A search for what none of these micro-batches can do, as if each shard had the best of all; empty: the one that it is asked for. Set by

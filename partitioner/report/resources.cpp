@@ -7,6 +7,7 @@
 
 #include "core/drawing/quantity.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/words_outside.h"
 #include "partitioner/report/sections.h"
 
 namespace millrace {
@@ -105,10 +106,13 @@ Figure panel(const PlanView& view, const Resource& resource) {
 }
 
 // Of what a shard says. Its traffic off chip is that at the period its engine was sized for: the plan's own may be longer, where the
-// memory itself sets the pace.
+// memory itself sets the pace. What waits there for its errors is none of that.
 double amount_in_plan(const PlanView& view, const ShardFigures& shard, std::string_view name) {
-  const double bytes = name == "dram_bytes_per_second" ? amount_of(shard.resources, kOffChipBytesPerSample) : 0;
-  return bytes > 0 && view.summary.seconds_per_image > 0 ? bytes / view.summary.seconds_per_image : amount_of(shard.resources, name);
+  const double period = view.summary.seconds_per_image;
+  if (name != "dram_bytes_per_second" || period <= 0) return amount_of(shard.resources, name);
+  const double bytes = amount_of(shard.resources, kOffChipBytesPerSample), waiting = amount_of(shard.resources, kWaitingBytesPerSample);
+  const double waits = waiting > 0 ? waiting : amount_of(shard.resources, kActRamBytesPerSample);
+  return (bytes > 0 ? bytes / period : amount_of(shard.resources, name)) + waits / period;
 }
 
 std::vector<BarPart> parts_by_layer(const PlanView& view, size_t device, std::string_view name, const std::string& unit) {
@@ -228,8 +232,16 @@ bool is_setting(std::string_view name) { return name.starts_with("weight_stream_
 
 // Whatever else shards say that they take.
 std::vector<Resource> others(const PlanView& view) {
-  static const std::set<std::string, std::less<>> known = {
-      "dsp", "lut", "ff", "bram_bits", "bram36", "memory_bytes", "dram_bytes", "off_chip_bytes_per_sample", "waiting_bytes_per_sample"};
+  static const std::set<std::string, std::less<>> known = {"dsp",
+                                                           "lut",
+                                                           "ff",
+                                                           "bram_bits",
+                                                           "bram36",
+                                                           "memory_bytes",
+                                                           "dram_bytes",
+                                                           "off_chip_bytes_per_sample",
+                                                           "waiting_bytes_per_sample",
+                                                           std::string(kActRamBytesPerSample)};
   std::set<std::string> names;
   for (const DeviceFigures& device : view.summary.devices)
     for (const ShardFigures& shard : device.shards)

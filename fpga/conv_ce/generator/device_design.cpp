@@ -14,12 +14,15 @@
 #include "core/base/index.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/words_outside.h"
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/shared_out.h"
 #include "fpga/common/generator/resource_report.h"
 #include "fpga/conv_ce/arithmetic/square_kernel.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/outside_room.h"
 
 namespace millrace {
 
@@ -172,6 +175,14 @@ void add_streams(const Plan& plan, int64_t period_cycles, ShardDesign& shard) {
   shard.streams = weight_streams(shard.engine, s, 1, samples, period_cycles);
 }
 
+// Where the plan leaves its blocks to others.
+void place_act_ram(const Shard& planned, int64_t period_cycles, ShardDesign& shard) {
+  if (!keeps_act_ram_outside(planned)) return;
+  const int64_t words = act_ram_words(shard.engine, shard.shape);
+  const int64_t samples = divided_up(shard.act_ram_beats, words) + kSamplesOnTheirWay;
+  shard.act_ram_outside = outside_room(samples, words, shard.act_ram_memory().width, period_cycles);
+}
+
 // A plan that counts what is built says the very engine.
 void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape& whole, int64_t period_cycles, const ShardDesign& shard) {
   if (period_cycles <= 0 || engine_period_of(plan) <= 0 || bits_of(plan.arithmetic.wire) != kElementBits) return;
@@ -300,6 +311,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   made.gradient_memories = engine_memories(made.engine, made.gradient_shape(), made.error_block_rows());
   made.act_ram_beats = act_ram_memory(made.engine, made.shape, planned.act_ram_bits).depth;
   give_room(made);
+  place_act_ram(planned, design.period_cycles, made);
   for (size_t tail = tails_before; tail < design.tails.size(); ++tail) give_room(design.tails[tail]);
   if (weights) add_weights(made, planned, node, group, graph, weights, design);
 }

@@ -248,6 +248,35 @@ TEST(BuiltAsPlanned, WithWhatWaitsInTheMemoryOutside) {
   EXPECT_EQ(std::ssize(words), waiting) << "it changes nothing of what is built";
 }
 
+// Where memory is short a plan has Act-RAMs outside and gives their blocks to weights: there they are built, with that room and that pace.
+TEST(BuiltAsPlanned, ActRamsLieOutsideWhereThePlanHasThemThere) {
+  const Graph graph(find_model("vgg16"));
+  const std::optional<Plan> plan = planned(graph, "vc709x15");
+  ASSERT_TRUE(plan);
+  const Placement placement(*plan, graph);
+  const RingPace pace = ring_pace(*plan, graph);
+  int64_t outside = 0;
+  for (int64_t d = 0; d < plan->devices(); ++d) {
+    const DeviceDesign design = device_design(placement, d, nullptr, {}, pace);
+    for (const Placement::Piece& piece : placement.on(d)) {
+      const Shard& shard = plan->shards[static_cast<size_t>(piece.shard)];
+      const auto built = std::ranges::find(design.shards, shard.layer, &ShardDesign::layer);
+      if (built == design.shards.end()) continue;
+      EXPECT_EQ(built->act_ram_outside.is_outside(), keeps_act_ram_outside(shard)) << shard.layer << " on device " << d;
+      if (!keeps_act_ram_outside(shard)) continue;
+      ++outside;
+      const int64_t words = act_ram_words(built->engine, built->shape), bits = built->act_ram_memory().width;
+      EXPECT_GE(built->act_ram_outside.samples * words * bits, shard.act_ram_bits) << shard.layer << " on device " << d;
+      EXPECT_LE(built->act_ram_outside.bytes_per_sample(words, bits), act_ram_bytes(shard) * (1 + 1e-9) + 128) << shard.layer;
+    }
+  }
+  EXPECT_GT(outside, 15);
+  const RingCheck check = check_ring(*plan, graph);
+  ASSERT_TRUE(check.pace_ratio);
+  EXPECT_NEAR(*check.pace_ratio, 1, 1e-3);
+  for (const CheckedDevice& device : check.devices) EXPECT_EQ(device.check.reason, "") << device.check.index;
+}
+
 // Boards beside a processor, which takes micro-batches: a figure, of a ring whose boards have the room for them.
 TEST(BuiltAsPlanned, MixedRingsHaveTheirPaceWithTheirMemories) {
   for (const char* cluster : {"zc706x2+cpu", "cpu+zc706x2"}) {

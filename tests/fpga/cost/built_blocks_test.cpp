@@ -39,8 +39,10 @@ TEST(BuiltBlocks, SumsSayWhetherMemoriesCanBeSharedOut) {
       all.push_back({16 + 8 * below(60), 100 + below(200) * below(60), 1, below(4) == 0});
       (m < 3 ? after.before : after.large).emplace_back(all.back());
     }
-    const BuiltBlocks built = built_blocks({.parameters = {}, .gradients = {}}, &after, true, ConvolutionShape{}, 0, kBoard);
-    const BuiltBlocks alone = built_blocks({.parameters = {}, .gradients = {}}, nullptr, true, ConvolutionShape{}, 0, kBoard);
+    const BuiltBlocks built =
+        built_blocks({.parameters = {}, .gradients = {}}, &after, true, act_ram_blocks({.parameters = {}, .gradients = {}}, {}, 0), kBoard);
+    const BuiltBlocks alone = built_blocks({.parameters = {}, .gradients = {}}, nullptr, true,
+                                           act_ram_blocks({.parameters = {}, .gradients = {}}, {}, 0), kBoard);
     bool says = true;
     for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)  // without the Act-RAM, which has a few blocks always
       says = says && built.exchanged[rate] - alone.exchanged[rate] <= kBoard.bram36 + kExchangeRates[rate] * kBoard.urams + 1e-9;
@@ -58,7 +60,8 @@ TEST(BuiltBlocks, SumsSayWhetherMemoriesCanBeSharedOut) {
 
 TEST(BuiltBlocks, CountOneKindWhereABoardHasNoOther) {
   BlocksAfterSum after{.before = {}, .bram18 = 10, .large = {MemoryBlocks(MemoryShape{72, 4096})}};
-  const BuiltBlocks built = built_blocks({.parameters = {}, .gradients = {}}, &after, true, ConvolutionShape{}, 0, {.bram36 = 100});
+  const BuiltBlocks built = built_blocks({.parameters = {}, .gradients = {}}, &after, true,
+                                         act_ram_blocks({.parameters = {}, .gradients = {}}, {}, 0), {.bram36 = 100});
   for (const double amount : built.exchanged) EXPECT_EQ(amount, 0);
   EXPECT_EQ(built.fixed.urams, 0);
   EXPECT_GE(built.fixed.bram36, 5 + 8);

@@ -56,6 +56,7 @@ TEST(LargerBuilt, AreAllThatNoSmallerOneUndercuts) {
         question.lifetime = 0.5 + 0.25 * static_cast<double>(below(8));
         question.streamed_words = StreamedWords::kBuilt;
         question.off_chip = below(2) == 0;
+        question.act_ram_outside = below(2) == 0;
         question.on_chip = !question.off_chip;
         question.period_seconds = 1e-4 * static_cast<double>(1 + below(40));
         const std::vector<LargerEngine> found = model->larger_engines(question);

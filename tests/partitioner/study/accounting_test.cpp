@@ -203,7 +203,7 @@ TEST(Accounting, ARingThatStandsStillIsNotPlanned) {
 
 // Boards with UltraRAM have two kinds of blocks: where a plan may not find its own, a study asks as a plan does.
 TEST(Accounting, StudiesAskWhetherBlocksAreFound) {
-  constexpr int64_t kBoards = 8;
+  constexpr int64_t kBoards = 10;
   const Vc709Rings rings("vgg16");
   const Arithmetic arithmetic{ElementType::kFixed16, ElementType::kFixed16};
   const CatalogueDevice& board = rings.catalogue().find("u280");

@@ -1,0 +1,86 @@
+#include "partitioner/hybrid/places_to_try.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "partitioner/hybrid/ring_plan.h"
+#include "partitioner/hybrid/streamed_layers.h"
+
+namespace millrace {
+namespace {
+
+// Numbers of layers that are tried on chip, none among them.
+constexpr int64_t kMostPlaces = 4;
+
+}  // namespace
+
+bool lies_off_chip(const PlanTask& task, const Node& node) {
+  return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
+         std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
+}
+
+std::vector<PlanTask> places_to_try(const PlanTask& given) {
+  PlanTask task = given;
+  task.options.off_chip = streamable_convolutions(given);
+  std::vector<PlanTask> places{task};
+  if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
+    double bits = 0;  // of weights that are on chip anyway
+    std::vector<std::pair<double, std::string>> layers;
+    const auto copies = static_cast<double>((2 + task.options.optimizer.slots()) * bits_of(task.options.arithmetic.wire));
+    for (const Node& node : task.graph->nodes()) {
+      if (node.parameters.empty() || !node.computes) continue;
+      const double held = copies * static_cast<double>(node.parameters.front().elements());
+      if (lies_off_chip(task, node)) {
+        layers.emplace_back(held, node.layer.name);
+      } else if (role_of(node.layer.operation) == Role::kConvolution) {
+        bits += held;
+      }
+    }
+    std::sort(layers.begin(), layers.end());
+    double room = 0;
+    for (const CostModel* model : task.models) room += model->capacities()[model->parameter_memory()].amount;
+    const bool counts_bits = streams_rows(task);  // devices of other kinds have room that is counted otherwise
+    PlanTask placed = task;
+    for (const auto& [held, layer] : layers) {
+      bits += held;
+      if (counts_bits && bits > room) break;
+      placed.options.on_chip.insert(layer);
+      places.push_back(placed);
+    }
+    // Some are enough, of as many as fit among them.
+    if (std::ssize(places) > kMostPlaces) places.erase(places.begin() + 1, places.end() - kMostPlaces + 1);
+  }
+  return places;
+}
+
+bool may_wait_outside(const PlanTask& task) {
+  if (task.options.accounting != Accounting::kFull || task.options.act_rams_outside) return false;
+  const std::vector<Node>& nodes = task.graph->nodes();
+  if (std::ranges::none_of(nodes, [](const Node& node) { return role_of(node.layer.operation) == Role::kConvolution; })) return false;
+  return std::ranges::any_of(task.models, [](const CostModel* model) { return model->may_wait_outside(); });
+}
+
+std::vector<PlanTask> rooms_to_try(const PlanTask& task, const std::vector<PlanTask>& places, bool outside_first) {
+  if (!may_wait_outside(task)) return places;
+  std::vector<PlanTask> all;
+  for (const PlanTask& place : places)
+    for (const bool outside : {outside_first, !outside_first}) {
+      all.push_back(place);
+      all.back().options.act_rams_outside = outside;
+    }
+  return all;
+}
+
+std::vector<PlanTask> last_resorts(const PlanTask& task) {
+  PlanTask all_off_chip = task;
+  all_off_chip.options.all_off_chip = true;
+  all_off_chip.options.off_chip = streamable_convolutions(task);
+  std::vector<PlanTask> resorts{all_off_chip};
+  if (!may_wait_outside(task)) return resorts;
+  resorts.push_back(std::move(all_off_chip));
+  resorts.back().options.act_rams_outside = true;
+  return resorts;
+}
+
+}  // namespace millrace

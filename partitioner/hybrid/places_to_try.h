@@ -1,0 +1,33 @@
+// Where weights, and what waits for errors, may lie: the tasks that a plan with full accounting is looked for in, one after the other.
+//
+//   for (const PlanTask& place : rooms_to_try(task, places_to_try(task), /*outside_first=*/false)) ...
+//   for (const PlanTask& resort : last_resorts(task)) ...          // where none of those has a plan
+//
+// A plan of every one of them is one of the task; they differ in what a search counts as on chip. Pure functions; what they return borrows
+// what the task borrows. Internal to partitioner/hybrid.
+#pragma once
+
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+// Of a dense layer that some device keeps off chip, unless the options say otherwise.
+bool lies_off_chip(const PlanTask& task, const Node& node);
+
+// As it is; then with weights on chip of as many of the layers that lie off it, the smallest first, as the ring's memories may hold: words
+// off chip may cost more than memory does.
+std::vector<PlanTask> places_to_try(const PlanTask& given);
+
+// Whether what waits before layers for its errors may lie in boards' own memories.
+bool may_wait_outside(const PlanTask& task);
+
+// Each with what waits for errors on chip and outside, where it may.
+std::vector<PlanTask> rooms_to_try(const PlanTask& task, const std::vector<PlanTask>& places, bool outside_first);
+
+// What may fit where nothing else does.
+std::vector<PlanTask> last_resorts(const PlanTask& task);
+
+}  // namespace millrace
