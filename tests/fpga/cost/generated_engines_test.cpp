@@ -461,6 +461,36 @@ TEST(GeneratedEngines, AreBuiltInTheSizeThatWasChosen) {
   EXPECT_GT(streamed, 40);
 }
 
+// What waits for errors crosses the board's memory once there and once back, in whole beats, and leaves all blocks but those of its bursts.
+TEST(GeneratedEngines, OfActRamsOutsideTakeSecondsInsteadOfBlocks) {
+  const Graph graph(find_model("vgg16"));
+  const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock, 900);
+  const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
+  const double bandwidth = amount(model->inventory(), "dram_bytes_per_second");
+  ASSERT_TRUE(model->may_wait_outside());
+  for (const char* layer : {"conv2_1", "conv3_2", "conv5_3"}) {
+    const Node& node = graph.node(graph.index_of(layer));
+    ShardQuestion question;
+    question.node = &node;
+    question.period_seconds = 0.05;
+    question.gradient_samples = 1;
+    question.streamed_words = StreamedWords::kBuilt;
+    const ShardDemand on_chip = model->demand_of(question);
+    question.act_ram_outside = true;
+    const ShardDemand outside = model->demand_of(question);
+    const auto map = static_cast<double>(node.input_shapes[0].elements());
+    const double bytes = amount(model->cost_of(question).resources, "act_ram_bytes_per_sample");
+    EXPECT_GE(bytes, 2 * 2 * map) << layer;
+    EXPECT_LE(bytes, 2 * 2 * map * 1.07) << "what lanes leave empty is little";
+    EXPECT_EQ(on_chip.seconds, 0) << layer;
+    EXPECT_NEAR(outside.seconds, bytes / bandwidth, 1e-12) << layer;
+    const size_t memory = model->parameter_memory();
+    EXPECT_GT(on_chip.amounts[memory] - outside.amounts[memory], 16 * map * 0.9) << layer;
+    EXPECT_GT(outside.amounts[1], on_chip.amounts[1]) << "its port";
+    EXPECT_EQ(outside.amounts[0], on_chip.amounts[0]) << layer;
+  }
+}
+
 // Of engines that are built all are looked at that take less of something than every smaller one.
 TEST(GeneratedEngines, NoneThatIsBuiltIsLeftOut) {
   std::mt19937_64 random(43);

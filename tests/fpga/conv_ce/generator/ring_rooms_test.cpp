@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/base/files.h"
 #include "core/plan/placement.h"
+#include "core/plan/words_outside.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/outside_fifos.h"
@@ -205,6 +207,36 @@ TEST(RingRooms, LieOutsideNoMoreThanTheyHaveTo) {
   EXPECT_GT(one_missing, 0);
   EXPECT_LT(one_missing, all_missing);
   EXPECT_LT(one_missing, largest / 4);
+}
+
+// What a plan has outside is there, though the board has blocks to spare, with the room that would do; and nothing else is.
+TEST(RingRooms, LieOutsideWhereThePlanHasThem) {
+  const Graph graph(wide_layers());
+  const Plan on_chip = plan_with_memory_outside(graph, 1000, 10e9);
+  Plan planned = on_chip;
+  Shard& first = planned.shards.front();
+  ASSERT_TRUE(outside_fifos(device_design(on_chip, graph, first.device, nullptr)).empty());
+  first.resources.push_back({std::string(kActRamBytesPerSample), 1});
+  const Placement placement(planned, graph);
+  RingPace pace = ring_pace(planned, graph);
+  const DeviceDesign bare = device_design(placement, first.device, nullptr, {}, pace);
+  pace.rooms = ring_rooms(placement, pace);
+  EXPECT_EQ(pace.rooms.share, 1);
+  const DeviceDesign built = device_design(placement, first.device, nullptr, {}, pace);
+  const std::vector<OutsideFifo> outside = outside_fifos(built);
+  ASSERT_EQ(outside.size(), 1U);
+  EXPECT_EQ(outside[0].layer, first.layer);
+  EXPECT_EQ(outside[0].of.kind, RoomPlace::Kind::kActRam);
+  ASSERT_EQ(outside_fifos(bare).size(), 1U) << "before the ring is timed";
+  EXPECT_GT(outside[0].room->samples, outside_fifos(bare)[0].room->samples) << "more than is planned has to wait";
+  const std::vector<WaitingWords> words = waiting_words(planned, graph);
+  ASSERT_EQ(words.size(), 1U);
+  EXPECT_EQ(words[0].shard, 0);
+  EXPECT_EQ(words[0].bytes, outside[0].bytes_per_sample());
+  const std::vector<int64_t> devices = all_devices(planned);
+  const double before = blocks_of(check_devices(on_chip, graph, devices)), after = blocks_of(check_devices(planned, graph, devices));
+  EXPECT_LT(after, before);
+  EXPECT_NEAR(time_ring(planned, graph, devices).waiting.seconds, time_ring(on_chip, graph, devices).waiting.seconds, 1e-9);
 }
 
 // What one device is generated with is its part of the ring.
