@@ -161,9 +161,12 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
   return true;
 }
 
-// As slow between updates, and not less to send when one comes: an update takes no less either.
+bool waits_outside(const Candidate& candidate) { return candidate.attempt->task.options.act_rams_outside; }
+
+// As slow between updates, and not less to send when one comes: an update takes no less either, unless rows are sooner back from the chip.
 bool no_better(const Candidate& candidate, const Candidate& known) {
-  return !known.stands_still && candidate.plan.micro_batch >= known.plan.micro_batch &&
+  return !known.stands_still && (waits_outside(candidate) || !waits_outside(known)) &&
+         candidate.plan.micro_batch >= known.plan.micro_batch &&
          candidate.summary.seconds_per_image >= known.summary.seconds_per_image / (1 + kWorthAnother) &&
          remote_elements(candidate.plan) >= remote_elements(known.plan);
 }
@@ -327,12 +330,14 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
     std::ranges::move(candidates_of(placed, candidates, findings), std::back_inserter(candidates));
     shortage = nearer(shortage, findings.shortage);
   };
-  // Between updates, with all that waits: another loses as much with them.
-  const auto rate_to_surpass = [&] {
+  // Between updates, with all that waits, since another loses as much with them; but less where rows are sooner back from the chip.
+  const auto rate_to_surpass = [&](const PlanTask& placed) {
     Candidate* best = fastest();
     for (; full && best != nullptr && !best->timed; best = fastest()) add_mini_batch_time(task, *best, findings.standstill);
     if (best == nullptr || best->summary.images_per_second <= 0) return task.wanted;
-    return std::max(task.wanted, (1 + (full ? kWorthSharing : kWorthAnother)) / best->summary.seconds_per_image);
+    const bool sooner = full && waits_outside(*best) && !placed.options.act_rams_outside;
+    const double rate = sooner ? best->summary.images_per_second : 1 / best->summary.seconds_per_image;
+    return std::max(task.wanted, (1 + (full ? kWorthSharing : kWorthAnother)) * rate);
   };
   std::vector<PlanTask> places = places_to_try(task);
   // That first which is more likely to be the faster.
@@ -346,10 +351,10 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
         continue;
       }
     }
-    if (reaches_rate(placed, rate_to_surpass())) look(placed);
+    if (reaches_rate(placed, rate_to_surpass(placed))) look(placed);
   }
   for (const LeftOut& one : left_out)
-    if (const double rate = rate_to_surpass(); rate < one.rate && reaches_rate(*one.placed, rate)) look(*one.placed);
+    if (const double rate = rate_to_surpass(*one.placed); rate < one.rate && reaches_rate(*one.placed, rate)) look(*one.placed);
   findings.shortage = shortage;
   return candidates;
 }
