@@ -341,8 +341,10 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
   };
   std::vector<PlanTask> places = places_to_try(task);
   // That first which is more likely to be the faster.
-  places = rooms_to_try(task, places, may_wait_outside(task) && lacks_memory(places.front()));
+  places = rooms_to_try(task, places, may_wait_outside(task) && !has_two_kinds(task) && lacks_memory(places.front()));
+  bool hardly_fits = false;
   for (const PlanTask& placed : places) {
+    if (hardly_fits && placed.options.act_rams_outside) continue;
     const Candidate* best = fastest();
     if (full && best != nullptr && !best->timed) {
       const double rate = std::max(task.wanted, kMostlyKept / best->summary.seconds_per_image);
@@ -352,6 +354,8 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
       }
     }
     if (reaches_rate(placed, rate_to_surpass(placed))) look(placed);
+    // Where little is missing it takes minutes to find out of blocks of two kinds whether they are enough outside.
+    hardly_fits = has_two_kinds(task) && candidates.empty();
   }
   for (const LeftOut& one : left_out)
     if (const double rate = rate_to_surpass(*one.placed); rate < one.rate && reaches_rate(*one.placed, rate)) look(*one.placed);
@@ -403,6 +407,12 @@ void lower_bound(double bound, Candidate& candidate) {
   candidate.summary.lower_bound_images_per_second = 1 / bound;
 }
 
+// Those of which a search alone says whether there is a plan.
+std::vector<PlanTask> rooms_of_searches(const PlanTask& task) {
+  const std::vector<PlanTask> places = places_to_try(task);
+  return has_two_kinds(task) ? places : rooms_to_try(task, places, /*outside_first=*/true);
+}
+
 bool fits(const PlanTask& task, int64_t micro_batch) {
   if (RingSolver(task, micro_batch).solve(Effort::kQuick).feasible) return true;
   PlanTask relaxed = task;
@@ -415,7 +425,7 @@ bool has_plan(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
   const auto has_one = [&](const PlanTask& placed) { return fits(placed, micro_batch); };
   if (task.options.accounting == Accounting::kFull && std::ranges::any_of(last_resorts(task), has_one)) return true;
-  return std::ranges::any_of(rooms_to_try(task, places_to_try(task), /*outside_first=*/true), has_one);
+  return std::ranges::any_of(rooms_of_searches(task), has_one);
 }
 
 }  // namespace
@@ -426,7 +436,7 @@ bool can_reach(const PlanTask& task, double samples_per_second) {
   const std::vector<int64_t> sizes = sizes_of_pace(task, period);
   if (sizes.empty()) return false;
   const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period); };
-  if (std::ranges::any_of(rooms_to_try(task, places_to_try(task), /*outside_first=*/true), some_reach)) return true;
+  if (std::ranges::any_of(rooms_of_searches(task), some_reach)) return true;
   return full && !task.options.all_off_chip && std::ranges::any_of(last_resorts(task), some_reach);
 }
 

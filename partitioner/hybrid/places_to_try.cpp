@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "partitioner/hybrid/ring_attempt.h"
 #include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/hybrid/streamed_layers.h"
 
@@ -77,7 +78,7 @@ std::vector<PlanTask> last_resorts(const PlanTask& task) {
   all_off_chip.options.all_off_chip = true;
   all_off_chip.options.off_chip = streamable_convolutions(task);
   std::vector<PlanTask> resorts{all_off_chip};
-  if (!may_wait_outside(task)) return resorts;
+  if (!may_wait_outside(task) || has_two_kinds(task)) return resorts;
   resorts.push_back(std::move(all_off_chip));
   resorts.back().options.act_rams_outside = true;
   return resorts;

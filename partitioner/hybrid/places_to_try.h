@@ -27,7 +27,7 @@ bool may_wait_outside(const PlanTask& task);
 // Each with what waits for errors on chip and outside, where it may.
 std::vector<PlanTask> rooms_to_try(const PlanTask& task, const std::vector<PlanTask>& places, bool outside_first);
 
-// What may fit where nothing else does.
+// What may fit where nothing else does; with all that waits outside as well, but on boards with blocks of two kinds.
 std::vector<PlanTask> last_resorts(const PlanTask& task);
 
 }  // namespace millrace
