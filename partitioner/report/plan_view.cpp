@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/index.h"
 #include "core/plan/flows.h"
+#include "core/plan/words_outside.h"
 
 namespace millrace {
 namespace {
@@ -73,7 +74,8 @@ void PlanView::find_times() {
 void PlanView::find_memory() {
   const size_t count = summary.devices.size();
   std::vector<double> activations(count), homed(count), away(count);
-  for (const Shard& shard : plan.shards) item(activations, shard.device) += static_cast<double>(shard.act_ram_bits);
+  for (const Shard& shard : plan.shards)
+    if (!keeps_act_ram_outside(shard)) item(activations, shard.device) += static_cast<double>(shard.act_ram_bits);
   for (const HomeFigures& home : summary.homes) {
     item(homed, home.home) += positive(home.bits);
     item(away, home.user) += positive(home.bits);
