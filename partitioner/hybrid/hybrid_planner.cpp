@@ -47,7 +47,7 @@ constexpr int kMostRoundsForWords = 4;
 // What a search promises, with what waits outside a plan keeps at least so much as a rule.
 constexpr double kMostlyKept = 0.95;
 // Between which the pace of engines is looked for, and how closely.
-constexpr double kLeastOfPace = 1e-9, kMostOfPace = 1e3, kMuchLonger = 1.05;
+constexpr double kLeastOfPace = 1e-9, kMostOfPace = 1e3, kLonger = 1.4, kMuchLonger = 1.05;
 
 // The samples of a few micro-batches share a pass over gradients off chip: of more of them less is moved, and more activations are held.
 // Not where a trained batch norm's statistics are those of a micro-batch.
@@ -98,14 +98,19 @@ std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
   return sizes;
 }
 
-// With one of the sizes. Of boards one look at the best of all rules out most of what none of them reaches.
+// With one of the sizes. Of boards one look at the best of all that are left, the memory of the smallest and the passes of the largest,
+// rules out most of what none of them reaches.
 bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double period) {
-  if (sizes.size() > 2 && differ_in_passes_alone(task)) {
-    PlanTask best_of_all = task;
-    best_of_all.options.micro_batches = sizes;
-    if (cuts_rule_out(best_of_all, sizes.front(), period)) return false;
+  const bool looks_at_all = differ_in_passes_alone(task);
+  for (auto size = sizes.begin(); size != sizes.end(); ++size) {
+    if (looks_at_all && sizes.end() - size > 2) {
+      PlanTask best_of_all = task;
+      best_of_all.options.micro_batches.assign(size, sizes.end());
+      if (cuts_rule_out(best_of_all, *size, period)) return false;
+    }
+    if (!cuts_rule_out(task, *size, period)) return true;
   }
-  return std::ranges::any_of(sizes, [&](int64_t size) { return !cuts_rule_out(task, size, period); });
+  return false;
 }
 
 bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
@@ -292,11 +297,25 @@ Shortage nearer(const Shortage& one, const Shortage& other) {
   return less && other.kind != Shortage::Kind::kNotDecided ? one : other;
 }
 
+// A sample's, if every multiplier were busy.
+double busy_seconds(const PlanTask& task) {
+  constexpr double kPhases = 3;  // of training
+  double products = 0, rate = 0;
+  for (const Node& node : task.graph->nodes()) products += kPhases * static_cast<double>(node.work.forward_macs);
+  for (const CostModel* model : task.models)
+    for (const NamedAmount& amount : model->inventory())
+      if (amount.name == "macs_per_second") rate += amount.amount;
+  return std::max(products, 1.0) / std::max(rate, 1.0);
+}
+
 // Whether boards are kept from the pace of their engines by memory.
 bool lacks_memory(const PlanTask& task) {
   const int64_t micro_batch = micro_batches_to_try(task).front();
   const PaceBound bound(task, micro_batch);
-  double low = kLeastOfPace, high = kMostOfPace;
+  double high = busy_seconds(task);
+  while (high < kMostOfPace && bound.rules_out(high)) high *= kLonger;
+  double low = high / kLonger;
+  while (low > kLeastOfPace && !bound.rules_out(low)) high = std::exchange(low, low / kLonger);
   while (high > low * kMuchLonger) {
     const double middle = std::sqrt(low * high);
     (bound.rules_out(middle) ? low : high) = middle;

@@ -179,17 +179,20 @@ std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_ba
     idle->solution = idle->solver.solve();
     return idle->solution.feasible ? with_bound(std::move(idle)) : std::move(busy);
   }
-  // As close as the bisections come, else as close as matters.
-  for (const double closer : {kClosest, kWorthEmptyDevices}) {
-    const double shorter = busy->solution.period / (1 + closer);
-    if (!least.solver.rules_out(shorter)) continue;
+  const double shorter = busy->solution.period / (1 + kClosest);  // as close as the bisections come
+  if (least.solver.rules_out(shorter)) {
     busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
     return busy;
   }
+  // Else as close as matters.
+  const double matters = busy->solution.period / (1 + kWorthEmptyDevices);
   auto idle = std::make_unique<RingAttempt>(std::move(relaxed), micro_batch);
+  if (idle->solver.rules_out(matters)) {
+    busy->solution.lower_bound = std::min(busy->solution.lower_bound, matters);
+    return with_bound(std::move(busy));
+  }
   idle->solution = idle->solver.solve();
-  if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices))
-    return with_bound(std::move(idle));
+  if (idle->solution.feasible && idle->solution.period < matters) return with_bound(std::move(idle));
   busy->solution.lower_bound = std::min(busy->solution.lower_bound, idle->solution.lower_bound);
   return with_bound(std::move(busy));
 }
