@@ -1,7 +1,10 @@
 #include "partitioner/hybrid/option_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -29,7 +32,7 @@ bool takes_no_less(std::span<const double> one, std::span<const double> other) {
   return true;
 }
 
-// Sums over the first layers, and how they came about: one after the other, since they are compared with each other thousands of times.
+// Sums over the first layers, and how they came about.
 class Sums {
  public:
   explicit Sums(size_t resources) : resources_(resources) {}
@@ -46,17 +49,53 @@ class Sums {
     amounts_.insert(amounts_.end(), amounts.begin(), amounts.end());
     from_.push_back(from);
   }
-  // One that takes no more of anything.
-  bool has_one_within(std::span<const double> amounts) const {
-    for (size_t at = 0; at < size(); ++at)
-      if (takes_no_less(amounts, this->amounts(at))) return true;
-    return false;
-  }
 
  private:
   size_t resources_;
   std::vector<double> amounts_;
   std::vector<From> from_;
+};
+
+// The same sums once more, as they are compared fastest: some at a time, resource by resource.
+class ComparedSums {
+ public:
+  explicit ComparedSums(size_t resources) : resources_(resources) {}
+
+  void add(std::span<const double> amounts) {
+    const size_t at = size_ % kTogether, first = size_ / kTogether * resources_;
+    if (at == 0) groups_.resize(groups_.size() + resources_, none());
+    for (size_t k = 0; k < resources_; ++k) groups_[first + k].pairs[at / kInPair][at % kInPair] = amounts[k];
+    ++size_;
+  }
+  // One that takes no more of anything.
+  bool has_one_within(std::span<const double> amounts) const {
+    if (resources_ == 0) return size_ > 0;
+    for (size_t first = 0; first < groups_.size(); first += resources_) {
+      std::array<AreWithin, kPairs> within = {~AreWithin{}, ~AreWithin{}, ~AreWithin{}, ~AreWithin{}};
+      for (size_t k = 0; k < resources_; ++k)
+        for (size_t i = 0; i < kPairs; ++i) within[i] &= groups_[first + k].pairs[i] <= amounts[k];
+      const AreWithin some = (within[0] | within[1]) | (within[2] | within[3]);
+      if ((some[0] | some[1]) != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr size_t kInPair = 2, kPairs = 4, kTogether = kInPair * kPairs;
+  typedef double Pair __attribute__((vector_size(16)));
+  typedef int64_t AreWithin __attribute__((vector_size(16)));
+  struct Group {
+    std::array<Pair, kPairs> pairs;
+  };
+  static Group none() {
+    constexpr double kMost = std::numeric_limits<double>::infinity();
+    Group group;
+    group.pairs.fill(Pair{kMost, kMost});
+    return group;
+  }
+
+  size_t resources_, size_ = 0;
+  std::vector<Group> groups_;
 };
 
 }  // namespace
@@ -182,12 +221,15 @@ OptionAnswer OptionSums::choose(size_t most_sums) const {
     std::iota(by_cost.begin(), by_cost.end(), size_t{0});
     std::ranges::stable_sort(by_cost, {}, [&](size_t sum) { return next.from(sum).cost; });
     Sums fewest(resources);
+    ComparedSums compared(resources);
     for (const size_t sum : by_cost) {
       if (fewest.size() == most_sums) {
         left_out = true;
         break;
       }
-      if (!fewest.has_one_within(next.amounts(sum))) fewest.add(next.amounts(sum), next.from(sum));
+      if (compared.has_one_within(next.amounts(sum))) continue;
+      fewest.add(next.amounts(sum), next.from(sum));
+      compared.add(next.amounts(sum));
     }
     sums.push_back(std::move(fewest));
     if (sums.back().size() == 0) break;
