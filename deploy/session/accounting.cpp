@@ -23,27 +23,29 @@ namespace {
 constexpr auto kReplicaBits = static_cast<int64_t>(1e9 * kReplicaGbps);
 constexpr int64_t kReplicaPicoseconds = 5'000'000;  // between replicas, per message
 
-// A planner asks of the same plan again and again: for layers that it might have put elsewhere, and for rings with devices left out.
+// A planner asks of the same plan again and again: for layers that it might have put elsewhere, for rings with devices left out, and for
+// periods that are little longer.
 template <typename Answer>
 class KnownAnswers {
  public:
-  std::optional<Answer> find(const Plan& plan, int64_t replicas) {
+  // `question`: what else an answer depends on, such as the number of replicas.
+  std::optional<Answer> find(const Plan& plan, int64_t question) {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [known, of_replicas, answer] : known_)
-      if (of_replicas == replicas && alike(known, plan)) return answer;
+    for (const auto& [known, asked, answer] : known_)
+      if (asked == question && alike(known, plan)) return answer;
     return std::nullopt;
   }
-  void add(const Plan& plan, int64_t replicas, const Answer& answer) {
+  void add(const Plan& plan, int64_t question, const Answer& answer) {
     const std::scoped_lock lock(mutex_);
     if (known_.size() == kMost) known_.pop_front();
-    known_.push_back({plan, replicas, answer});
+    known_.push_back({plan, question, answer});
   }
 
  private:
   static constexpr size_t kMost = 64;
   struct Known {
     Plan plan;
-    int64_t replicas = 1;
+    int64_t question = 1;
     Answer answer;
   };
   // In all that a simulation reads, and a generator.
@@ -167,8 +169,13 @@ void account(PlanTask& task, Accounting accounting, const std::shared_ptr<KnownR
     return times->mini_batch_time(plan, graph, replicas);
   };
   task.mini_batch_time = [time = task.replicated_mini_batch_time](const Plan& plan, const Graph& graph) { return time(plan, graph, 1); };
-  task.finds_blocks = [](const Plan& plan, const Graph& graph, bool thoroughly) {
-    return is_built(plan) && all_fit(plan, graph, thoroughly);
+  const auto fitting = std::make_shared<KnownAnswers<bool>>();
+  task.finds_blocks = [fitting](const Plan& plan, const Graph& graph, bool thoroughly) {
+    if (!is_built(plan)) return false;
+    if (const std::optional<bool> fits = fitting->find(plan, thoroughly ? 1 : 0)) return *fits;
+    const bool fits = all_fit(plan, graph, thoroughly);
+    fitting->add(plan, thoroughly ? 1 : 0, fits);
+    return fits;
   };
   task.waiting_words = [times](const Plan& plan, const Graph& graph) { return times->waiting_words(plan, graph); };
   task.begin_mini_batch_time = [times](const Plan& plan, const Graph& graph) { times->begin(plan, graph); };

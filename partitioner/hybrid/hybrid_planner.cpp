@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,6 +44,7 @@ constexpr double kWorthMoreChunks = 1e-3;
 constexpr int64_t kMostChunks = 64;
 // Where what waits in boards' own memories makes a plan slower by so much, others are looked for, so often at most.
 constexpr double kWorthWords = 2e-3;
+constexpr double kWorthRound = 1e-4;  // of them, by how much it makes the plan faster
 constexpr int kMostRoundsForWords = 4;
 // What a search promises, with what waits outside a plan keeps at least so much as a rule.
 constexpr double kMostlyKept = 0.95;
@@ -193,6 +195,15 @@ bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std
   return add_mini_batch_time(task, candidate, standstill) && candidate.summary.images_per_second > wanted;
 }
 
+// Seconds a sample between updates that no plan may take to be worth finding: those of what is known.
+double longest_of_use(const std::vector<Candidate>& candidates, const std::vector<Candidate>& before, double wanted) {
+  double longest = wanted > 0 ? 1 / wanted : std::numeric_limits<double>::infinity();
+  for (const std::vector<Candidate>* list : {&candidates, &before})
+    for (const Candidate& known : *list)
+      if (!known.stands_still) longest = std::min(longest, known.summary.seconds_per_image);
+  return longest;
+}
+
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
 // they do not: slower between updates, and at an update or with every pass perhaps faster. Where devices take turns also some with other
 // cuts, for the same reason.
@@ -232,10 +243,15 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       if (streams) break;  // more samples hold more memory
       continue;
     }
-    std::optional<Candidate> fastest = fastest_of(task, attempt);
+    const double longest = longest_of_use(candidates, before, wanted);
+    std::optional<Candidate> fastest = fastest_of(task, attempt, longest);
     const double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
     double& bound = findings.bounds.try_emplace(micro_batch, of_plan).first->second;
     bound = std::min(bound, of_plan);
+    if (!fastest && std::isfinite(longest)) {
+      if (++no_faster_in_a_row > kMostNoFaster) break;
+      continue;
+    }
     if (!fastest) {
       if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage.kind = Shortage::Kind::kNotDecided;
       if (streams) break;
@@ -378,6 +394,10 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
   }
   for (const LeftOut& one : left_out)
     if (const double rate = rate_to_surpass(*one.placed); rate < one.rate && reaches_rate(*one.placed, rate)) look(*one.placed);
+  // What hardly finds its blocks may be slower than with all weights outside.
+  if (full && has_two_kinds(task) && !candidates.empty() && !task.options.all_off_chip)
+    for (const PlanTask& resort : last_resorts(task))
+      if (const double period = 1 / rate_to_surpass(resort); reaches(resort, sizes_of_pace(resort, period), period)) look(resort);
   findings.shortage = shortage;
   return candidates;
 }
@@ -412,8 +432,9 @@ std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& ch
       none_more = none_more && more[d] <= known_before;
       known_before = std::max(known_before, more[d]);
     }
-    if (candidate->summary.images_per_second > known().summary.images_per_second) best = std::move(*candidate);
-    if (none_more) break;
+    const double before = known().summary.images_per_second;
+    if (candidate->summary.images_per_second > before) best = std::move(*candidate);
+    if (none_more || known().summary.images_per_second < before * (1 + kWorthRound)) break;
   }
   return best;
 }

@@ -25,6 +25,9 @@ constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
 constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128, 0.25, 0.5, 1};
 constexpr double kLeastPart = 8;
+// Not longer but where boards have two kinds of blocks: where those find too few at periods little longer they have hardly enough, and each
+// look is as thorough as can be, also between the one that finds enough and the one before.
+constexpr double kMostSlower = 1, kLittleSlower = 0.016, kPartsBetween = 5;
 // How far a plan may be from what is ruled out before both are looked at as engines are built; and how close they are to come then.
 constexpr double kWorthLooking = 1e-3, kCloseEnough = 2e-4;
 // By how much less than the shortest period that is found another is ruled out.
@@ -211,41 +214,80 @@ BegunLook::BegunLook(const PlanTask& searched, int64_t micro_batch, double perio
   solution_ = beside([attempt = attempt_, period] { return attempt->solver.solve_within(period); });
 }
 
+namespace {
+
+// For plans of one task whose engines are counted as they are built, between what is ruled out and what is known.
+class LooksAsBuilt {
+ public:
+  LooksAsBuilt(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double bound, double known, BegunLook* begun)
+      : task_(&task), bound_(bound), low_(bound), high_(known), begun_(begun) {
+    built_ = begun != nullptr ? begun->attempt() : with_words(searched, micro_batch, StreamedWords::kBuilt);
+    // Of blocks of two kinds a search may miss what another finds that counts less.
+    if (has_two_kinds(searched)) reserved_ = with_words(searched, micro_batch, searched.options.streamed_words);
+  }
+
+  double high() const { return high_; }
+  std::optional<Candidate> fastest() { return std::move(fastest_); }
+  // Whether there is one at a period that is faster than what is known.
+  bool look(double at) {
+    BegunLook* const begun = std::exchange(begun_, nullptr);
+    const bool is_begun = begun != nullptr && begun->period() == at;
+    if (take(built_, is_begun ? begun->solution() : built_->solver.solve_within(at))) return true;
+    if (reserved_) {
+      RingSolution solution = reserved_->solver.solve_within(at);
+      if (take(reserved_, solution)) return true;
+      solution.least_room = true;
+      if (take(reserved_, solution)) return true;
+    }
+    low_ = std::max(low_, at);
+    return false;
+  }
+  bool look_near_bound() { return look(low_ * (1 + kCloseEnough)); }
+  void raise_bound(double bound) {
+    bound_ = std::max(bound_, bound);
+    if (bound_ * (1 + kCloseEnough) <= low_) return;
+    low_ = bound_;
+    look_near_bound();
+  }
+  void bisect() {
+    while (high_ > low_ * (1 + kWorthLooking)) look(low_ + (high_ - low_) / 2);
+  }
+
+ private:
+  bool packs(const Candidate& found) const {
+    return packs_blocks(*task_, found) || (task_->finds_blocks && task_->finds_blocks(found.plan, *task_->graph, /*thoroughly=*/false));
+  }
+  bool take(const std::shared_ptr<const RingAttempt>& attempt, const RingSolution& solution) {
+    if (!solution.feasible) return false;
+    Candidate found = candidate_of(*task_, attempt, solution, bound_);
+    if (found.summary.seconds_per_image >= high_ || !fits_devices(found) || !packs(found)) return false;
+    high_ = found.summary.seconds_per_image;
+    fastest_ = std::move(found);
+    return true;
+  }
+
+  const PlanTask* task_;
+  std::shared_ptr<const RingAttempt> built_, reserved_;
+  double bound_, low_, high_;
+  BegunLook* begun_;
+  std::optional<Candidate> fastest_;
+};
+
+}  // namespace
+
 std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double known, double& bound,
                                           const std::function<double(double known)>& better_bound, BegunLook* begun) {
-  const std::shared_ptr<const RingAttempt> built =
-      begun != nullptr ? begun->attempt() : with_words(searched, micro_batch, StreamedWords::kBuilt);
-  std::optional<Candidate> fastest;
-  double low = bound, high = known;
-  const auto packs = [&](const Candidate& found) {
-    return packs_blocks(task, found) || (task.finds_blocks && task.finds_blocks(found.plan, *task.graph, /*thoroughly=*/false));
-  };
-  const auto look = [&](double at) {
-    BegunLook* const look_begun = std::exchange(begun, nullptr);
-    const bool is_begun = look_begun != nullptr && look_begun->period() == at;
-    const RingSolution solution = is_begun ? look_begun->solution() : built->solver.solve_within(at);
-    std::optional<Candidate> found;
-    if (solution.feasible) found = candidate_of(task, built, solution, bound);
-    if (found && found->summary.seconds_per_image < high && fits_devices(*found) && packs(*found)) {
-      high = found->summary.seconds_per_image;
-      fastest = std::move(found);
-    } else {
-      low = std::max(low, at);
-    }
-  };
-  look(low * (1 + kCloseEnough));
-  if (better_bound && high > bound * (1 + kWorthLooking)) {
-    bound = std::max(bound, better_bound(high));
-    if (bound * (1 + kCloseEnough) > low) {
-      low = bound;
-      look(low * (1 + kCloseEnough));
-    }
+  LooksAsBuilt looks(task, searched, micro_batch, bound, known, begun);
+  looks.look_near_bound();
+  if (better_bound && looks.high() > bound * (1 + kWorthLooking)) {
+    bound = std::max(bound, better_bound(looks.high()));
+    looks.raise_bound(bound);
   }
-  while (high > low * (1 + kWorthLooking)) look(low + (high - low) / 2);
-  return fastest;
+  looks.bisect();
+  return looks.fastest();
 }
 
-std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt) {
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double longest) {
   double bound = attempt->solution.lower_bound;
   const double promised = attempt->solution.period;
   if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return candidate_of(task, attempt, bound);
@@ -256,13 +298,13 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   Candidate found = candidate_of(task, attempt, bound);
   std::optional<Candidate> fastest;
   bool packs = false, asked = false;
-  const auto consider = [&](Candidate candidate) {
+  const auto consider = [&](Candidate candidate, bool thoroughly = false) {
     if (!fits_devices(candidate)) return;
     const bool faster = !fastest || candidate.summary.seconds_per_image < fastest->summary.seconds_per_image;
     if (packs && !faster) return;
     const auto finds_blocks = [&] {
       return task.finds_blocks &&
-             task.finds_blocks(candidate.plan, *task.graph, !std::exchange(asked, true));  // the first one matters most
+             task.finds_blocks(candidate.plan, *task.graph, !std::exchange(asked, true) || thoroughly);  // the first one matters most
     };
     const bool also_packs = packs_blocks(task, candidate) || finds_blocks();
     if (!(packs == also_packs ? faster : also_packs)) return;
@@ -270,27 +312,48 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
     packs = also_packs;
   };
   const auto slower = [&] { return fastest ? fastest->summary.seconds_per_image / promised - 1 : std::numeric_limits<double>::infinity(); };
+  // With weights beside their engines only where there is no time for them elsewhere.
+  const auto consider_roomy = [&](RingSolution solution, bool thoroughly) {
+    solution.least_room = true;
+    consider(candidate_of(attempt->task, attempt, solution, bound), thoroughly);
+  };
   consider(std::move(found));
-  if (fastest && !packs) {  // weights beside their engines only where there is no time for them elsewhere
-    RingSolution roomy = attempt->solution;
-    roomy.least_room = true;
-    consider(candidate_of(attempt->task, attempt, roomy, bound));
-  }
+  if (fastest && !packs) consider_roomy(attempt->solution, false);
   std::vector<std::shared_ptr<const RingAttempt>> searches, counting;
   const bool two_kinds = has_two_kinds(task);
+  // Of two kinds of blocks those that count what is built say more of what fits, and may miss what another finds.
+  const auto consider_counting = [&](double by) {
+    if (counting.empty())
+      for (const double part : kPartsOfMemory) counting.push_back(as_built(*attempt, part));
+    for (size_t b = 0; b < (by > kLittleSlower ? 1 : counting.size()) && !packs; ++b) {
+      const RingSolution solution = counting[b]->solver.solve_within(promised * (1 + by));
+      if (solution.feasible) consider(candidate_of(counting.front()->task, counting[b], solution, bound));
+    }
+  };
+  const auto consider_reserved = [&](double by) {
+    const bool thoroughly = by > kLittleSlower;
+    const RingSolution solution = attempt->solver.solve_within(promised * (1 + by));
+    if (solution.feasible) consider(candidate_of(attempt->task, attempt, solution, bound));
+    if (solution.feasible && (!packs || thoroughly)) consider_roomy(solution, thoroughly);
+  };
+  double before = 0;
   for (const double by : kSlower) {
     if (packs && (enlarges || slower() <= std::max(kWorthCounting, by))) break;
     if (fastest && task.models.size() > kLongRing) break;
     if (fastest && by > 0 && by < slower() / kLeastPart) continue;
-    if (two_kinds && !packs) {  // only what counts what is built says what fits
-      if (counting.empty())
-        for (const double part : kPartsOfMemory) counting.push_back(as_built(*attempt, part));
-      for (size_t b = 0; b < counting.size() && !packs; ++b) {
-        const RingSolution solution = counting[b]->solver.solve_within(promised * (1 + by));
-        if (solution.feasible) consider(candidate_of(counting.front()->task, counting[b], solution, bound));
+    if (two_kinds && !packs) {
+      if (by > 0 && promised * (1 + by) >= longest) break;
+      consider_counting(by);
+      if (!packs && by > 0) consider_reserved(by);
+      for (double low = before, high = by; packs && by > kLittleSlower && high - low > (by - before) / kPartsBetween;) {
+        const double known = slower(), middle = low + (high - low) / 2;
+        consider_reserved(middle);
+        (slower() < known ? high : low) = middle;
       }
+      before = by;
       continue;
     }
+    if (by > kMostSlower) break;
     if (searches.empty()) {
       searches.push_back(attempt);
       for (const StreamedWords words : {StreamedWords::kReserved, StreamedWords::kOfEngine, StreamedWords::kBuilt})

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -75,8 +76,9 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 // UltraRAM slower than its search promised, cuts for slightly longer periods are looked at, and such for which no word is left out; where
 // boards of two kinds of blocks have too few for it, those alone that count what is built, with a little less memory, too. Where it is not
 // close to the bound, plans are looked for with engines as they are built, on boards without UltraRAM the bound, too. Nothing where none
-// fits.
-std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt);
+// fits. `longest`: seconds a sample, those that take so long are not looked for where it would take long to find one.
+std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt,
+                                    double longest = std::numeric_limits<double>::infinity());
 
 // A search that counts engines as they are built, and cuts for one period, looked for beside whoever goes on.
 class BegunLook {

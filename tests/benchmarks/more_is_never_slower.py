@@ -30,7 +30,7 @@ BOARDS = ["vc709", "zc706", "u280"]
 PROCESSORS = ["h200", "cpu"]
 ALIGNMENTS = ["fpdeep", "stash", "flush", "1f1b", "zero-bubble"]
 CAPACITIES = {"dsp": 1.25, "bram36": 1.25, "dram_bytes_per_second": 2, "lut": 1.25}
-SMALL = [(4242, 44), (4242, 38), (9001, 6)]  # seed and sweep
+SMALL = [(4242, 44), (4242, 38), (9001, 6), (18, 193)]  # seed and sweep
 MOST_SLOWER = {"full": 2e-3, "fpdeep": 1e-6}
 
 
