@@ -144,7 +144,7 @@ RingSolver::Bracket RingSolver::likely_bracket(const Storage& storage) const {
   Bracket bracket{0, std::numeric_limits<double>::infinity()};
   if (segments_.devices() > kMostToLook) return bracket;
   for (int64_t d = 0; d < segments_.devices(); ++d)
-    if (!segments_.is_monotone(d)) return bracket;
+    if (!segments_.is_monotone(d, /*mostly=*/true)) return bracket;
   const auto work_behind = [&](int64_t position) {
     double work = 0;
     for (int64_t g = chain_.group_at(position); g < chain_.groups(); ++g) {

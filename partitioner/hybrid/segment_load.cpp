@@ -97,6 +97,7 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     rows_.push_back({height, std::min(height, window ? static_cast<double>(window->reach()) : 1.0)});
     on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
     off_chip_.push_back(task.options.off_chip.contains(chain.head_of(g).layer.name));
+    some_grouped_ = some_grouped_ || chain.extent_of(g).conv_groups > 1;
   }
   for (const CostModel* model : task.models) {
     chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());

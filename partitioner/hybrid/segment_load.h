@@ -158,8 +158,10 @@ class SegmentLoads {
   bool enlarges(int64_t device) const { return fast_item(enlarges_, device); }
   bool builds(int64_t device) const { return task_->options.accounting == Accounting::kFull && model(device).dedicated_engines(); }
   // Whether a device goes no further in a shorter period: engines that are built may take less memory there, where larger ones are not
-  // looked at.
-  bool is_monotone(int64_t device) const { return !parts_may_take_more() && (enlarges(device) || !builds(device)); }
+  // looked at. `mostly`: but for grouped convolutions, of which none are.
+  bool is_monotone(int64_t device, bool mostly = false) const {
+    return !parts_may_take_more() && (!builds(device) || (enlarges(device) && (mostly || !some_grouped_)));
+  }
   // Whether the device streams this group's weights if it has no room for them beside the engine.
   bool chooses(int64_t device, int64_t group) const { return fast_item(chooses_, device) && fast_item(off_chip_, group); }
   // Of a stretch that fits: as few words from outside as can be, or as much room as can be for weights of other devices. No engine is
@@ -235,6 +237,7 @@ class SegmentLoads {
   std::vector<bool> off_chip_;  // likewise
   std::vector<bool> chooses_;   // per device
   std::vector<bool> enlarges_;  // likewise
+  bool some_grouped_ = false;   // convolutions
   mutable std::atomic<bool> undecided_ = false;
   mutable KnownReaches reaches_;
   int64_t gradient_samples_ = 0;       // of a pass over gradients off chip; 0: not counted
