@@ -57,10 +57,10 @@ MUTATIONS = [
 
 CLOSE = ("test_deploy_session", "BuiltAsPlanned.CloseToWhatIsRuledOut")
 BUILT = [
-    ("as built nothing is ruled out below the plan", "partitioner/hybrid/ring_attempt.cpp", "bound = std::max(bound, better_bound(high));",
-     "bound = std::max(bound, high);", *CLOSE),
+    ("as built nothing is ruled out below the plan", "partitioner/hybrid/ring_attempt.cpp", "bound = std::max(bound, better_bound(looks.high()));",
+     "bound = std::max(bound, looks.high());", *CLOSE),
     ("plans as built are looked for near the bound alone", "partitioner/hybrid/ring_attempt.cpp",
-     "  while (high > low * (1 + kWorthLooking)) look(low + (high - low) / 2);\n", "", *CLOSE),
+     "  looks.bisect();\n", "", *CLOSE),
     ("one end of a device is kept", "partitioner/hybrid/cut_search.cpp", "{size_t{1}, size_t{4}}", "{size_t{1}}", *CLOSE),
     ("as built the first unit that is too much ends a stretch", "partitioner/hybrid/segment_load.cpp", "kMostTried = 64;", "kMostTried = 0;",
      *CLOSE),
