@@ -26,6 +26,7 @@ LinkEntry joined(std::span<const LinkEntry> links) {
 
 PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
   PlanTask smaller = task;
+  smaller.counts_enough = false;  // of the whole ring alone
   smaller.models.clear();
   smaller.cluster.devices.clear();
   smaller.cluster.links.clear();

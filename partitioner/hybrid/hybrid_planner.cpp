@@ -460,11 +460,23 @@ bool fits(const PlanTask& task, int64_t micro_batch) {
   return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
 }
 
+// Of two kinds of blocks a search alone does not say whether all memories find theirs.
+bool finds_blocks(const PlanTask& placed, int64_t micro_batch) {
+  PlanTask one_size = placed;
+  one_size.options.micro_batch = micro_batch;
+  one_size.wanted = 0;
+  one_size.begin_mini_batch_time = nullptr;
+  Findings findings;
+  return !candidates_of(one_size, {}, findings).empty();
+}
+
 // Wherever weights may lie, with the samples to a micro-batch that take the least memory.
 bool has_plan(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
-  const auto has_one = [&](const PlanTask& placed) { return fits(placed, micro_batch); };
-  if (task.options.accounting == Accounting::kFull && std::ranges::any_of(last_resorts(task), has_one)) return true;
+  const bool full = task.options.accounting == Accounting::kFull;
+  const bool asks = full && task.finds_blocks && has_two_kinds(task);
+  const auto has_one = [&](const PlanTask& placed) { return fits(placed, micro_batch) && (!asks || finds_blocks(placed, micro_batch)); };
+  if (full && std::ranges::any_of(last_resorts(task), has_one)) return true;
   return std::ranges::any_of(rooms_of_searches(task), has_one);
 }
 
@@ -549,7 +561,7 @@ Outcome plan_ring(const PlanTask& task) {
     outcome.reason.text = findings.standstill;
     outcome.reason.resource = "fifo_rows";
   } else if (!outcome.feasible) {
-    outcome.reason = reason_of(task, findings.shortage, has_plan);
+    outcome.reason = reason_of(task, findings.shortage, task.counts_enough ? HasPlan(has_plan) : nullptr);
   }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/index.h"
 
@@ -68,6 +69,13 @@ std::string amount_text(std::string_view resource, double amount) {
   if (resource == "lut") return fmt::format("{:.0f} LUTs", std::min(amount, 1e15));
   if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::min(amount, 1e15));
   if (resource == "seconds") return fmt::format("{:.3g} s per sample", amount);
+  // Of boards that have UltraRAM, too.
+  constexpr std::string_view kBlocks = "bram36_with_";
+  if (resource.starts_with(kBlocks)) {
+    const char rate = resource[kBlocks.size()];
+    if (rate == '0') return fmt::format("{:.0f} blocks of block RAM", std::ceil(amount));
+    return fmt::format("{:.0f} blocks of block RAM, each UltraRAM counted as {}", std::ceil(amount), rate);
+  }
   return fmt::format("{:.4g} of {}", amount, resource);
 }
 
@@ -116,18 +124,20 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage, const HasPlan& 
                             device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing));
       break;
     case Shortage::Kind::kNotDecided:
-      reason.text =
-          "no cuts were found that leave room for all parameters, though none of what was tried shows that there are none; leave devices "
-          "empty, or give cuts by hand";
-      return reason;
+      reason.text = "no cuts were found that leave room for all parameters, though none of what was tried shows that there are none";
+      break;
   }
+  if (!has_plan) return reason;
   if (shortage.resource == "memory_bytes" && recomputation_helps(task, has_plan))
     reason.text += "; with --recompute it fits: what recurrent layers keep is made again before errors come back";
-  // A part that is too large for one such device is too large for any number of them.
-  if (!shortage.one_part) reason.smallest_count = smallest_count(task, has_plan);
+  // A part that is too large for one such device is too large for any number of them, unless more of them may hold it otherwise.
+  const bool may_do = !shortage.one_part || task.options.accounting == Accounting::kFull;
+  if (may_do) reason.smallest_count = smallest_count(task, has_plan);
   const std::string& kind = task.cluster.devices.front().device;
   if (reason.smallest_count > 0) {
     reason.text += fmt::format("; {} {} would do", reason.smallest_count, kind);
+  } else if (shortage.kind == Shortage::Kind::kNotDecided) {
+    reason.text += "; leave devices empty, or give cuts by hand";
   } else if (resized(task, devices)) {
     reason.text += shortage.one_part ? fmt::format("; more {} would not help", kind)
                                      : fmt::format("; no number of {} up to {} would do", kind, kLargestRing);

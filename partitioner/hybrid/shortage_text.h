@@ -2,7 +2,7 @@
 //
 //   outcome.reason = reason_of(task, solution.shortage, has_plan);
 //
-// Whether another ring, or the same with recomputation, has a plan is asked of whoever plans.
+// Whether another ring, or the same with recomputation, has a plan is asked of whoever plans; of nobody, the reason names none.
 #pragma once
 
 #include <functional>

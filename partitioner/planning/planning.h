@@ -117,6 +117,8 @@ struct PlanTask {
   std::function<bool(const Plan&, const Graph&, bool thoroughly)> finds_blocks = {};
   // Samples a second that a plan has to exceed to be of use: no more is found out about slower ones, and none of them is an answer.
   double wanted = 0;
+  // Whether a reason for no plan is to say how many devices would do.
+  bool counts_enough = true;
   // Told now and then how much of the search is done, as far as that is known.
   std::function<void(double share)> progress = {};
 };

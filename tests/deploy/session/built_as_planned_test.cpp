@@ -121,6 +121,17 @@ TEST(BuiltAsPlanned, WithCutsThatOneSearchMisses) {
   for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << check.index << check.lacks;
 }
 
+// u280 with other numbers of blocks, and of multipliers.
+Catalogue boards_of(double bram36, double urams) {
+  CatalogueDevice board = shipped_catalogue().find("u280");
+  for (CatalogueValue& value : board.values) {
+    if (value.name == "bram36") value.value = bram36;
+    if (value.name == "uram") value.value = urams;
+    if (value.name == "dsp") value.value = 4000;
+  }
+  return {.devices = {board}};
+}
+
 // Boards with so few blocks are planned at much longer periods than a search promises, with what waits in their own memories.
 TEST(BuiltAsPlanned, OnBoardsWithHardlyEnoughBlocks) {
   struct Case {
@@ -128,17 +139,21 @@ TEST(BuiltAsPlanned, OnBoardsWithHardlyEnoughBlocks) {
   };
   const Graph graph(find_model("digits-cnn"));
   for (const Case& of : {Case{47, 14, 500'000}, Case{59, 32, 500'000}}) {  // none, and 291,829 where little longer ones alone are tried
-    CatalogueDevice board = shipped_catalogue().find("u280");
-    for (CatalogueValue& value : board.values) {
-      if (value.name == "bram36") value.value = of.bram36;
-      if (value.name == "uram") value.value = of.urams;
-      if (value.name == "dsp") value.value = 4000;
-    }
-    const Outcome outcome = outcome_of(graph, "u280", Accounting::kFull, Catalogue{.devices = {board}});
+    const Outcome outcome = outcome_of(graph, "u280", Accounting::kFull, boards_of(of.bram36, of.urams));
     ASSERT_TRUE(outcome.plan) << of.bram36;
     EXPECT_GE(outcome.summary.images_per_second, of.least_rate) << of.bram36;
     for (const DeviceCheck& check : checks_of(*outcome.plan, graph)) EXPECT_TRUE(check.fits()) << of.bram36 << check.lacks;
   }
+}
+
+// As many boards as a reason names have a plan whose memories find their blocks, and one less has none.
+TEST(BuiltAsPlanned, WithAsManyBoardsAsWouldDo) {
+  const Graph graph(find_model("fashion-cnn"));
+  const Catalogue boards = boards_of(30, 15);
+  for (const char* fewer : {"u280", "u280x3", "u280x4"})  // 4 would do, or no number, were searches alone asked
+    EXPECT_EQ(outcome_of(graph, fewer, Accounting::kFull, boards).reason.smallest_count, 6) << fewer;
+  EXPECT_FALSE(outcome_of(graph, "u280x5", Accounting::kFull, boards).plan);
+  EXPECT_TRUE(outcome_of(graph, "u280x6", Accounting::kFull, boards).plan);
 }
 
 // Fast engines of a dense layer have many shallow memories: more block RAM than a board has, and not all of it may be UltraRAM.
