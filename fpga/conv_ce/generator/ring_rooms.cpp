@@ -293,9 +293,16 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
   const std::vector<DeviceDesign>& designs = ring.designs;
   for (const DeviceDesign& design : designs) add_planned_outside(design, rooms);
   const RingRooms least = rooms;
+  const auto has_room = [&](const RingRooms& found) {
+    return found.share > 0 || std::ranges::all_of(designs, [&](const DeviceDesign& design) { return fits(design, found, plan); });
+  };
   double kept = -1;
   for (const double longer : kLongerPeriods) {
     const RingRooms found = rooms_within(placement, designs, least, longer * pace.period_seconds);
+    // What has none in twice the time has none in less.
+    const bool is_first = kept < 0;
+    if (is_first && !has_room(found) && !has_room(rooms_within(placement, designs, least, kLongerPeriods.back() * pace.period_seconds)))
+      return found;
     // Whichever is slower of the memories' room and the words outside.
     if (const double pace_kept = std::min(found.share, 1 / longer); pace_kept > kept) {
       kept = pace_kept;
