@@ -23,7 +23,7 @@ constexpr double kWorthEmptyDevices = 1e-6;
 // By how much a plan is slower than its search promised where others are tried.
 constexpr double kWorthCounting = 1e-4;
 // By how much longer periods are tried then, and which part of the loss at least.
-constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128, 0.25, 0.5, 1};
+constexpr double kSlower[] = {0, 2e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.128, 0.25, 0.5, 1, 1.5, 2, 3, 5, 8};
 constexpr double kLeastPart = 8;
 // Not longer but where boards have two kinds of blocks: where those find too few at periods little longer they have hardly enough, and each
 // look is as thorough as can be, also between the one that finds enough and the one before.
