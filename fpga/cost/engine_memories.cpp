@@ -174,15 +174,19 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   if (!added) return reserves;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), small_steps ? kSmallSteps : kReservedSteps);
-  const auto places = to_size(divided_up(channels, reserves.step));
-  reserves.of_smallest.resize(places);
-  for (auto& at_places : reserves.at_places) at_places.resize(places);
-  reserves.fewest_elements.resize(places);
+  reserves.places = to_size(divided_up(channels, reserves.step));
   std::shared_ptr<EngineBlocks>& blocks = blocks_[{layer.alike, engine.width, samples_side_by_side(weights), small_steps}];
   if (!blocks) {
-    blocks = std::make_shared<EngineBlocks>(layer.by_outputs ? 1 : places, layer.by_outputs ? places : 1);
+    blocks = std::make_shared<EngineBlocks>(layer.by_outputs ? 1 : reserves.places, layer.by_outputs ? reserves.places : 1);
   }
   reserves.blocks = blocks;
+  if (small_steps) return reserves;
+  for (auto& at_places : reserves.at_places) at_places.resize(reserves.places);
+  WeightsAt wherever = weights;
+  wherever.act_ram_outside = false;
+  std::shared_ptr<Smallest>& smallest = smallest_[{layer.alike, engine.width, wherever}];
+  if (!smallest) smallest = std::make_shared<Smallest>(reserves.places);
+  reserves.smallest = smallest;
   return reserves;
 }
 
@@ -198,8 +202,9 @@ EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine
   const size_t steps = steps_held(engine, reserves, !least);
   if (steps == 0) return EngineMemory{};
   const size_t place = steps - 1;
-  const std::lock_guard lock(reserves.mutex);
-  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  const std::lock_guard lock(reserves.smallest->mutex);
+  SmallestOfCycles& of_cycles = reserves.smallest->of_cycles.ask(engine.cycles_given);
+  of_cycles.of_channels.reserve(reserves.places);
   while (of_cycles.of_channels.size() <= place) {
     EngineMemory memory = memory_of_smallest(layer, engine, weights, of_cycles.of_channels.size(), reserves);
     if (!of_cycles.of_channels.empty()) memory = larger_of(memory, of_cycles.of_channels.back());
@@ -220,8 +225,12 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
   const int64_t upper = std::min(static_cast<int64_t>(steps) * reserves.step, all);
   const size_t place = steps - 1;
   // Mostly the smallest that keeps up, if any does, shows that there are few enough.
-  const EngineMemory smallest = memory_of_smallest(layer, engine, weights, place, reserves);
-  if (smallest.tiles > 0 && blocks_of_engine(smallest, weights) * std::min(channels, upper) / upper <= known) return known;
+  const auto smallest_blocks = [&] {
+    const std::lock_guard lock(reserves.smallest->mutex);
+    const EngineMemory& smallest = memory_of_smallest(layer, engine, weights, place, reserves);
+    return smallest.tiles > 0 ? blocks_of_engine(smallest, weights) : kNone;
+  }();
+  if (smallest_blocks != kNone && smallest_blocks * std::min(channels, upper) / upper <= known) return known;
   int64_t fewest = kNone;
   const EnginesAtPlace engines(*this, engine, weights, place, reserves);
   for (const EngineFront::Choice& choice : engines.keeping_up(kNone)) {
@@ -243,7 +252,7 @@ EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, c
 const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights,
                                                          size_t place, Reserves& reserves) const {
   const int64_t cycles = engine.cycles_given;
-  SmallestAtPlace& at_place = reserves.of_smallest[place];
+  SmallestAtPlace& at_place = reserves.smallest->at_places[place];
   if (cycles >= at_place.from && cycles < at_place.until) return at_place.memory;
   const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
   Fronts& fronts = fronts_of(layer, engine.width, shape);
@@ -254,16 +263,23 @@ const EngineMemory& GeneratedEngines::memory_of_smallest(const Layer& layer, con
   const auto is_found = to_size((found == nullptr ? front.found().data() + front.found().size() : found) - front.found().data());
   at_place.from = found == nullptr ? 0 : found->slowest;
   at_place.until = is_found == 0 ? kNone : front.found()[is_found - 1].slowest;
+  if (is_found == at_place.engine) return at_place.memory;
+  if (at_place.engine != kNoSize) at_place.others.emplace_back(at_place.engine, at_place.memory);
+  at_place.engine = is_found;
   at_place.memory = {};
   if (found == nullptr) return at_place.memory;  // of more channels than are held, for which no engine is fast enough
-  const auto [known, added] = at_place.known.try_emplace(is_found);
-  if (added) {
-    const EngineParallelism smallest = front.engine(*found);
-    const EngineSurroundings around = surroundings_of(layer, engine, weights);
-    known->second =
-        engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks), /*cycles=*/0);
+  const auto known = std::ranges::find(at_place.others, is_found, &std::pair<size_t, EngineMemory>::first);
+  if (known != at_place.others.end()) {
+    at_place.memory = known->second;
+    *known = at_place.others.back();
+    at_place.others.pop_back();
+    return at_place.memory;
   }
-  return at_place.memory = known->second;
+  const EngineParallelism smallest = front.engine(*found);
+  const EngineSurroundings around = surroundings_of(layer, engine, weights);
+  at_place.memory =
+      engine_memory(smallest, shape, around, weights, blocks_at(layer, smallest, shape, around, place, *reserves.blocks), /*cycles=*/0);
+  return at_place.memory;
 }
 
 std::vector<int32_t>& GeneratedEngines::of_lanes_at(std::vector<std::vector<int32_t>>& places, size_t place) {
@@ -370,15 +386,16 @@ double GeneratedEngines::reserved_bytes(const GeneratedEngine& engine, const Wei
   const size_t steps = steps_held(engine, reserves, above);
   if (steps == 0) return 0;
   const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
-  const std::lock_guard lock(reserves.mutex);
-  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
+  Smallest& smallest = *reserves.smallest;
+  const std::lock_guard lock(smallest.mutex);
+  SmallestOfCycles& of_cycles = smallest.of_cycles.ask(engine.cycles_given);
   while (of_cycles.bytes.size() < steps) {
     const size_t place = of_cycles.bytes.size();
     const ConvolutionShape shape = shape_at(layer, engine, place, reserves.step);
     Fronts& fronts = fronts_of(layer, engine.width, shape);
     const std::lock_guard front_lock(fronts.mutex);
     EngineFront& front = front_of(fronts, layer, engine.width, shape);
-    const int64_t elements = fewest_elements(front, shape, of_cycles.cycles, reserves.fewest_elements[place]);
+    const int64_t elements = fewest_elements(front, shape, of_cycles.cycles, smallest.fewest_elements[place]);
     const double fewest = elements > 0 ? bytes_per_sample(streams, elements, shape, layer.error_back) : 0;
     of_cycles.bytes.push_back(of_cycles.bytes.empty() ? fewest : std::max(fewest, of_cycles.bytes.back()));
   }
@@ -417,8 +434,7 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   if (steps == 0) return {};
   const size_t place = steps - 1;
   const std::lock_guard lock(reserves.mutex);
-  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
-  std::vector<FewestOfSizes>& of_sizes = of_cycles.of_sizes[least ? 1 : 0];
+  std::vector<FewestOfSizes>& of_sizes = reserves.of_cycles.ask(engine.cycles_given).of_sizes[least ? 1 : 0];
   of_sizes.reserve(place + 1);
   while (of_sizes.size() <= place) {
     const FewestOfSizes& fewest = fewest_at(engine, weights, of_sizes.size(), least, reserves);
@@ -444,56 +460,6 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
     }
     if (!least && reserves.step != engine.lanes) memory = with_margin(memory);
     found.push_back(memory);
-  }
-  return found;
-}
-
-std::optional<std::vector<EngineMemory>> GeneratedEngines::least_built(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  const Layer& layer = *layers_[engine.layer];
-  Reserves& reserves = reserves_of(engine, weights, true);
-  const size_t steps = steps_held(engine, reserves, false);
-  if (steps == 0) return std::nullopt;
-  const std::lock_guard lock(reserves.mutex);
-  OfCycles& of_cycles = reserves.ask(engine.cycles_given);
-  std::vector<std::vector<LeastBuilt>>& from_all = of_cycles.least_built;
-  const size_t places = reserves.of_smallest.size();
-  const int64_t all_channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
-  while (from_all.size() <= places - steps) {
-    const size_t place = places - 1 - from_all.size();
-    const int64_t channels = std::min(static_cast<int64_t>(place + 1) * reserves.step, all_channels);
-    std::vector<LeastBuilt> least = from_all.empty() ? std::vector<LeastBuilt>() : from_all.back();
-    const EnginesAtPlace engines(*this, engine, weights, place, reserves);
-    const auto is_undercut = [&](const LeastBuilt& more) {
-      return std::ranges::any_of(least, [&](const LeastBuilt& known) { return known.undercuts(more); });
-    };
-    for (const EngineFront::Choice& choice : engines.keeping_up(of_cycles.cycles)) {
-      LeastBuilt more{choice.tiles(), engines.least_blocks(choice), engines.least_input_channels(), engines.least_bytes(), channels};
-      if (is_undercut(more)) continue;
-      const EnginesAtPlace::One one = engines.at(choice);
-      more = {choice.tiles(), one.least_blocks(), one.input_channels(), one.bytes(), channels};
-      if (is_undercut(more) || one.port_cycles() > of_cycles.cycles) continue;
-      more.bram18 = one.blocks();
-      if (is_undercut(more)) continue;
-      std::erase_if(least, [&](const LeastBuilt& known) { return more.undercuts(known); });
-      least.push_back(more);
-    }
-    std::ranges::sort(least, {}, [](const LeastBuilt& known) {
-      return std::tuple(known.tiles, known.bram18, known.input_channels, known.bytes, known.channels);
-    });
-    from_all.push_back(std::move(least));
-  }
-  // A shard may hold the last of its lanes, or the last of its channels, in part.
-  const bool in_part = engine.lanes > 1 || layer.elements_per_channel > 1;
-  const auto held = static_cast<double>(layer.map_channels(engine.held));
-  std::vector<EngineMemory> found;
-  for (const LeastBuilt& least : from_all[places - steps]) {
-    EngineMemory& memory = found.emplace_back();
-    if (!layer.by_outputs) memory.act_ram_times = std::max(1.0, static_cast<double>(least.channels - (in_part ? engine.lanes : 0)) / held);
-    memory.bram18 = least.bram18;
-    memory.input_channels = least.input_channels;
-    memory.streamed_bytes = least.bytes;
-    if (weights.off_chip) memory.streams.luts = least_packing_luts(least.tiles, engine.held, engine.error_back);
-    memory.tiles = least.tiles;
   }
   return found;
 }

@@ -190,6 +190,7 @@ class GeneratedEngines {
     int64_t tiles = 0, bram18 = 0, input_channels = 0;
     double bytes = 0;
     int64_t channels = 0;  // of the part that it is built for
+    int64_t cycles = 0;    // that it keeps up with
     bool undercuts(const LeastBuilt& other) const {
       return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes &&
              channels <= other.channels;
@@ -204,34 +205,14 @@ class GeneratedEngines {
     std::vector<std::vector<int32_t>> of_inputs, of_outputs;
   };
   struct SmallestAtPlace {
-    int64_t from = 0, until = 0;  // the same for all cycles from here on, up to there
+    int64_t from = 0, until = 0;                         // the same for all cycles from here on, up to there
+    size_t engine = std::numeric_limits<size_t>::max();  // its place in the front
     EngineMemory memory;
-    std::map<size_t, EngineMemory> known;  // by the engine's place in the front
+    std::vector<std::pair<size_t, EngineMemory>> others;  // of other cycles
   };
-  // Of so many channels, and of fewer.
-  struct OfCycles {
-    int64_t cycles = -1;
-    std::vector<EngineMemory> of_channels = {};
-    std::array<std::vector<FewestOfSizes>, 2> of_sizes = {};
-    std::vector<double> bytes = {};
-    std::vector<std::vector<LeastBuilt>> least_built = {};  // of so many channels and of more, from all channels down
-
-    void begin(int64_t asked) {
-      cycles = asked;
-      of_channels.clear();
-      for (auto& sizes : of_sizes) sizes.clear();
-      bytes.clear();
-      least_built.clear();
-    }
-  };
-  struct Reserves {
-    std::mutex mutex;
-    int64_t step = 1;
-    std::shared_ptr<EngineBlocks> blocks;
-    std::vector<SmallestAtPlace> of_smallest;             // engine that keeps up
-    std::array<std::vector<FewestAtPlace>, 2> at_places;  // without engines that waste, and with them
-    std::vector<FewestElements> fewest_elements;          // that engines move in a pass
-    // Of the cycles that were asked for last, and before them: two searches may go on at once.
+  // By the cycles that were asked for last, and before them: two searches may go on at once.
+  template <typename OfCycles>
+  struct LastAsked {
     OfCycles latest, before;
 
     OfCycles& ask(int64_t cycles) {
@@ -240,10 +221,61 @@ class GeneratedEngines {
       return latest;
     }
   };
+  // Of so many channels, and of fewer.
+  struct SmallestOfCycles {
+    int64_t cycles = -1;
+    std::vector<EngineMemory> of_channels = {};
+    std::vector<double> bytes = {};
+
+    void begin(int64_t asked) {
+      cycles = asked;
+      of_channels.clear();
+      bytes.clear();
+    }
+  };
+  // Wherever Act-RAMs lie.
+  struct Smallest {
+    explicit Smallest(size_t places) : at_places(places), fewest_elements(places) {}
+    std::mutex mutex;
+    std::vector<SmallestAtPlace> at_places;       // engine that keeps up
+    std::vector<FewestElements> fewest_elements;  // that engines move in a pass
+    LastAsked<SmallestOfCycles> of_cycles;
+  };
+  struct SizesOfCycles {
+    int64_t cycles = -1;
+    std::array<std::vector<FewestOfSizes>, 2> of_sizes = {};
+
+    void begin(int64_t asked) {
+      cycles = asked;
+      for (auto& sizes : of_sizes) sizes.clear();
+    }
+  };
+  // Of so many channels and of more: the same for all cycles from the first to the last, with which all of them keep up.
+  struct LeastAtPlace {
+    int64_t first = 0, last = std::numeric_limits<int64_t>::max();
+    std::vector<LeastBuilt> engines = {};
+    bool is_for(int64_t cycles) const { return first <= cycles && cycles <= last; }
+  };
+  // In steps of so many channels, which are places.
+  struct Reserves {
+    std::mutex mutex;
+    int64_t step = 1;
+    size_t places = 0;
+    std::shared_ptr<EngineBlocks> blocks;
+    std::shared_ptr<Smallest> smallest;                   // not in small steps
+    std::array<std::vector<FewestAtPlace>, 2> at_places;  // likewise; without engines that waste, and with them
+    LastAsked<SizesOfCycles> of_cycles;
+    std::vector<std::vector<std::shared_ptr<const LeastAtPlace>>> least_built;  // from all channels down; that asked for last first
+  };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
+  // Whoever asks holds the lock of the smallest.
   const EngineMemory& memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                          Reserves& reserves) const;
+  LeastAtPlace least_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, const LeastAtPlace& of_more, int64_t cycles,
+                        Reserves& reserves) const;
+  std::shared_ptr<const LeastAtPlace> least_from(const GeneratedEngine& engine, const WeightsAt& weights, size_t steps,
+                                                 Reserves& reserves) const;
   class EnginesAtPlace;
   const FewestOfSizes& fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
                                  Reserves& reserves) const;
@@ -278,6 +310,7 @@ class GeneratedEngines {
   std::vector<Width> widths_;
   mutable std::mutex mutex_;
   mutable std::map<ReservesKey, Reserves> reserves_;
+  mutable std::map<std::tuple<size_t, size_t, WeightsAt>, std::shared_ptr<Smallest>> smallest_;  // layer, width
   // Layer, width, samples of PG, in small steps.
   mutable std::map<std::tuple<size_t, size_t, int64_t, bool>, std::shared_ptr<EngineBlocks>> blocks_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "core/graph/zoo.h"
 #include "core/plan/cuts.h"
@@ -167,6 +168,42 @@ TEST(GeneratedEngines, OfLargerPartsHoldMore) {
     }
   }
   EXPECT_GT(of_larger, 40);
+}
+
+// What is kept of other periods, a little longer or shorter, and of Act-RAMs elsewhere, changes nothing.
+TEST(GeneratedEngines, AnswersDoNotDependOnWhatWasAskedBefore) {
+  std::mt19937_64 random(53);
+  int64_t answers = 0, changes = 0;
+  for (const char* name : {"vgg11-cifar", "alexnet"}) {
+    const Graph graph(model_of(name));
+    const GeneratedEngines engines(graph, kClock, 900);
+    for (const LayerGroup& group : graph.groups()) {
+      const Node& node = graph.node(group.head);
+      if (!node.divides || node.inputs[0] == kNetworkInput || extent_of(graph, node.group).inputs > 512) continue;
+      const double about = drawn_part(graph, node, random).question.period_seconds;
+      std::optional<std::vector<EngineMemory>> before;
+      for (int draw = 0; draw < 10; ++draw) {
+        const DrawnPart part = drawn_part(graph, node, random);
+        const WeightsAt weights{.off_chip = draw % 2 == 0, .act_ram_outside = part.question.act_ram_outside};
+        const double period = about * (1 + 1e-4 * static_cast<double>(random() % 100) * (draw % 3 == 0 ? 10 : 1));
+        const GeneratedEngines fresh(graph, kClock, 900);
+        const std::optional<GeneratedEngine> engine = engines.engine_for(node, part.wide, period, kClock);
+        if (!engine || !engine->keeps_up) continue;
+        ++answers;
+        const auto least = engines.least_built(*engine, weights);
+        EXPECT_EQ(least, fresh.least_built(*engine, weights)) << name << " " << node.layer.name << " draw " << draw;
+        changes += least != std::exchange(before, least) ? 1 : 0;
+        for (const bool rounded_down : {false, true}) {
+          EXPECT_EQ(engines.reserved_for_period(*engine, weights, rounded_down), fresh.reserved_for_period(*engine, weights, rounded_down));
+          EXPECT_EQ(engines.larger_engines(*engine, weights, rounded_down), fresh.larger_engines(*engine, weights, rounded_down));
+          EXPECT_EQ(engines.reserved_bytes(*engine, weights, rounded_down), fresh.reserved_bytes(*engine, weights, rounded_down));
+        }
+        EXPECT_EQ(engines.least_for_period(*engine, weights), fresh.least_for_period(*engine, weights));
+      }
+    }
+  }
+  EXPECT_GT(answers, 60);
+  EXPECT_GT(changes, answers / 2);
 }
 
 // What is chosen as it is built costs what was said, and no engine moves fewer words than a search counts.
