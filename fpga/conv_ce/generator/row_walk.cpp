@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/base/check.h"
+#include "core/base/kept_memory.h"
 
 namespace millrace {
 
@@ -45,7 +46,8 @@ class RowWalk::Listing {
     uint32_t waits = 0, found = 0;  // the first
   };
 
-  explicit Listing(RowWalk& walk) : walk_(walk), block_(walk.blocks_) {
+  explicit Listing(RowWalk& walk)
+      : walk_(walk), block_(walk.blocks_), events_(&walk.memory_), waits_(&walk.memory_), found_(&walk.memory_) {
     const RowEvents& events = walk.events_;
     // More than most have: what is not used costs nothing, and lists that grow are copied.
     events_.reserve(walk.nodes_ + 1);
@@ -206,9 +208,9 @@ class RowWalk::Listing {
   RowWalk& walk_;
   size_t entity_ = 0;  // whose events are listed
   int64_t block_;      // of them
-  std::vector<Event> events_;
-  std::vector<Wait> waits_;
-  std::vector<Found> found_;
+  std::pmr::vector<Event> events_;
+  std::pmr::vector<Wait> waits_;
+  std::pmr::vector<Found> found_;
   std::vector<Wait> late_;      // of the event, for passes of several samples
   std::vector<Wait> variants_;  // of all such events, sample by sample
   bool varying_ = false;        // those alone are listed
@@ -219,7 +221,14 @@ class RowWalk::Listing {
   bool ends_ = false;
 };
 
-RowWalk::RowWalk(const RowEvents& events, const RowRun& how) : events_(events), how_(how) {
+RowWalk::RowWalk(const RowEvents& events, const RowRun& how)
+    : events_(events),
+      how_(how),
+      memory_(kMemoryAtFirst, kept_memory()),
+      order_(&memory_),
+      places_(&memory_),
+      waits_(&memory_),
+      found_(&memory_) {
   if (!events.passes_end_alone() || !prepare(1)) prepare(events.samples_of_period());
 }
 
@@ -345,9 +354,9 @@ RowTimes RowWalk::run() {
   const size_t queues = events_.queues().size();
   if (order_.size() < nodes_)
     return {.stands_still = true, .peak_rows = std::vector<double>(queues), .samples_held = std::vector<double>(queues)};
-  memory_ = std::make_unique_for_overwrite<double[]>(to_size(blocks_) * nodes_ + 1);
-  memory_[0] = kNever;
-  times_ = memory_.get() + 1;
+  auto* const never = static_cast<double*>(memory_.allocate((to_size(blocks_) * nodes_ + 1) * sizeof(double), alignof(double)));
+  *never = kNever;
+  times_ = never + 1;
   for (int64_t index = 0; index < blocks_; ++index) index < reach_ ? run_block<true>(index) : run_block<false>(index);
   return times();
 }

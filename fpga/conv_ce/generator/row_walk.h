@@ -13,7 +13,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "fpga/conv_ce/generator/row_events.h"
@@ -83,22 +83,24 @@ class RowWalk {
   RowTimes times() const;
   double peak_of(const RowQueue& queue) const;
 
+  static constexpr size_t kMemoryAtFirst = size_t{8} << 20;
+
   const RowEvents& events_;
   const RowRun how_;
+  std::pmr::monotonic_buffer_resource memory_;  // of all that is long
   int64_t samples_of_block_ = 1, blocks_ = 1;
   std::vector<int64_t> units_;         // by entity: of a block, or of a pass
   std::vector<size_t> first_node_;     // by entity
   size_t late_nodes_ = 0, nodes_ = 0;  // events of a block: the first of a pass that comes late, and all
-  std::vector<uint32_t> order_;        // of nodes
-  std::vector<int32_t> places_;        // by node
-  std::vector<Wait> waits_;
+  std::pmr::vector<uint32_t> order_;   // of nodes
+  std::pmr::vector<int32_t> places_;   // by node
+  std::pmr::vector<Wait> waits_;
   size_t late_waits_ = 0;
-  std::vector<Found> found_;
+  std::pmr::vector<Found> found_;
   std::vector<int32_t> variants_;  // places of passes' steps, by sample of a pass
   std::vector<Rule> rules_;
   std::vector<double> seconds_;
-  int64_t reach_ = 0;  // blocks back
-  std::unique_ptr<double[]> memory_;
+  int64_t reach_ = 0;        // blocks back
   double* times_ = nullptr;  // by block and place
 };
 
