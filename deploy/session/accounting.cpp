@@ -91,6 +91,62 @@ class PlanTimes {
   explicit PlanTimes(std::shared_ptr<KnownRooms> rooms) : rooms_(std::move(rooms)) {}
 
   MiniBatchTime mini_batch_time(const Plan& plan, const Graph& graph, int64_t replicas) {
+    if (const std::optional<std::shared_future<void>> begun = begun_times_.find(plan, replicas)) begun->wait();
+    return time_now(plan, graph, replicas);
+  }
+
+  std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
+    if (!is_built(plan)) return {};
+    if (const std::optional<std::shared_future<void>> begun = begun_words_.find(plan, 1)) begun->wait();
+    std::vector<WaitingWords> words = words_now(plan, graph);
+    begin_timing_ring(plan, graph);  // which who checks the plan asks for, in the end
+    return words;
+  }
+
+  // On a machine that does one thing at a time nothing is; nor while it is busy with another plan.
+  void begin(const Plan& plan, const Graph& graph) {
+    const auto is_busy = [&] { return latest_.valid() && latest_.wait_for(std::chrono::seconds(0)) != std::future_status::ready; };
+    const std::scoped_lock lock(mutex_);
+    if (!does_several_at_once() || is_busy() || !is_built(plan) || begun_words_.find(plan, 1) || words_.find(plan, 1)) return;
+    const auto words = std::make_shared<Step>(), time = std::make_shared<Step>();
+    begun_words_.add(plan, 1, words->end());
+    latest_ = beside([this, words, time, timed = plan, &graph]() mutable {
+      const Step::Ends ends{*words, *time};
+      // Whoever asks finds out again what is wrong.
+      try {
+        add_words_outside(timed, graph, words_now(timed, graph));
+        begun_times_.add(timed, 1, time->end());
+        words->set_end();
+        time_now(timed, graph, 1);
+      } catch (const Error&) {
+      }
+    });
+  }
+
+ private:
+  // Of what goes on beside those who wait for it.
+  class Step {
+   public:
+    std::shared_future<void> end() const { return end_; }
+    void set_end() {
+      if (!std::exchange(has_ended_, true)) promise_.set_value();
+    }
+    // However it ends.
+    struct Ends {
+      Step &words, &time;
+      ~Ends() {
+        words.set_end();
+        time.set_end();
+      }
+    };
+
+   private:
+    std::promise<void> promise_;
+    std::shared_future<void> end_ = promise_.get_future().share();
+    bool has_ended_ = false;
+  };
+
+  MiniBatchTime time_now(const Plan& plan, const Graph& graph, int64_t replicas) {
     if (const std::optional<MiniBatchTime> time = times_.find(plan, replicas)) return *time;
     Replicas rings;
     rings.count = replicas;
@@ -101,29 +157,6 @@ class PlanTimes {
     return time;
   }
 
-  std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
-    if (!is_built(plan)) return {};
-    if (const std::optional<std::shared_future<void>> begun = begun_.find(plan, 1)) begun->wait();
-    return words_now(plan, graph);
-  }
-
-  // On a machine that does one thing at a time nothing is; nor while it is busy with another plan.
-  void begin(const Plan& plan, const Graph& graph) {
-    const auto is_busy = [&] { return latest_.valid() && latest_.wait_for(std::chrono::seconds(0)) != std::future_status::ready; };
-    const std::scoped_lock lock(mutex_);
-    if (!does_several_at_once() || is_busy() || !is_built(plan) || begun_.find(plan, 1) || words_.find(plan, 1)) return;
-    latest_ = beside([this, timed = plan, &graph]() mutable {
-      // Whoever asks finds out again what is wrong.
-      try {
-        add_words_outside(timed, graph, words_now(timed, graph));
-        mini_batch_time(timed, graph, 1);
-      } catch (const Error&) {
-      }
-    });
-    begun_.add(plan, 1, latest_);
-  }
-
- private:
   std::vector<WaitingWords> words_now(const Plan& plan, const Graph& graph) {
     if (std::optional<std::vector<WaitingWords>> words = words_.find(plan, 1)) return *std::move(words);
     std::vector<WaitingWords> words = words_of_built(plan, graph, rooms_.get());
@@ -131,10 +164,19 @@ class PlanTimes {
     return words;
   }
 
+  void begin_timing_ring(const Plan& plan, const Graph& graph) {
+    if (!rooms_) return;
+    try {
+      begin_waiting(plan, graph, *rooms_);
+    } catch (const Error& error) {
+      pass_on_unless_unavailable(error);
+    }
+  }
+
   std::shared_ptr<KnownRooms> rooms_;
   KnownAnswers<MiniBatchTime> times_;
   KnownAnswers<std::vector<WaitingWords>> words_;
-  KnownAnswers<std::shared_future<void>> begun_;
+  KnownAnswers<std::shared_future<void>> begun_words_, begun_times_;
   std::mutex mutex_;
   std::shared_future<void> latest_;  // last, so that all it needs is there until it ends
 };

@@ -123,7 +123,6 @@ std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, Kn
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
   pace.rooms = rooms_of(placement, pace, known);
-  if (known != nullptr) known->begin_waiting(placement, pace);
   std::vector<WaitingWords> found;
   for (const auto& [device, places] : pace.rooms.outside) {
     const DeviceDesign design = device_design(placement, device, nullptr, {}, pace);
@@ -138,6 +137,13 @@ std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, Kn
     for (const auto& [shard, moved] : bytes) found.push_back({shard, moved});
   }
   return found;
+}
+
+void begin_waiting(const Plan& plan, const Graph& graph, KnownRooms& known) {
+  const Placement placement(plan, graph);
+  RingPace pace = ring_pace(plan, graph);
+  pace.rooms = known.of(placement, pace);
+  known.begin_waiting(placement, pace);
 }
 
 std::string waiting_text(const WaitingPlace& place) {

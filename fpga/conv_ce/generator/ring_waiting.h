@@ -81,6 +81,9 @@ TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_
 // says of words outside already changes nothing.
 std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, KnownRooms* known = nullptr);
 
+// Begins to time the ring beside whoever goes on, for time_ring() to find.
+void begin_waiting(const Plan& plan, const Graph& graph, KnownRooms& known);
+
 std::string waiting_text(const WaitingPlace& place);
 
 }  // namespace millrace
