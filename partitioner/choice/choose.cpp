@@ -83,7 +83,10 @@ class RingChooser {
 
   Outcome run(bool leave_empty) {
     const Places all = kept_;
-    Outcome best = make_plan(*task_);
+    PlanTask whole = *task_;
+    if (leave_empty && all_stream_ && whole.options.strategy == Strategy::kHybrid && all.size() >= 2 && all.size() <= kLongRing)
+      whole.while_timed = [this](double between_updates) { look_ahead(between_updates); };
+    Outcome best = make_plan(whole);
     if (!leave_empty || all.size() < 2 || all.size() > kLongRing) return best;
     for (int round = 0; round < kMostRounds; ++round) {
       drop_idle(best);
@@ -164,6 +167,21 @@ class RingChooser {
     }
   }
 
+  // Fewer boards that are out of the question if the whole ring's updates take about as little as they mostly do.
+  void look_ahead(double between_updates) {
+    if (folds(task_->cluster)) return;
+    const double rate = between_updates * (1 + worth() / 2);
+    for (const auto& run : runs_of(*task_, kept_)) {
+      const Places fewer = without_last(kept_, run, 1);
+      if (!fewer.empty() && !is_out_of_reach(fewer, rate) && !can_reach(without_devices(*task_, fewer), rate, /*closely=*/false))
+        out_of_reach_.insert_or_assign(fewer, rate);
+    }
+  }
+  bool is_out_of_reach(const Places& places, double rate) const {
+    const auto known = out_of_reach_.find(places);
+    return known != out_of_reach_.end() && known->second <= rate;
+  }
+
   double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
   void note(const Places& places, const Outcome& outcome) { others_.emplace(places, rate_of(outcome)); }
 
@@ -197,7 +215,7 @@ class RingChooser {
     std::vector<Places> tries;
     const double rate = samples_between_updates(known, rate_of(known) * (1 + worth()));
     const auto may_reach = [&](const Places& places, double wanted) {
-      return !known.feasible || can_reach(without_devices(*task_, places), wanted);
+      return !known.feasible || (!is_out_of_reach(places, wanted) && can_reach(without_devices(*task_, places), wanted));
     };
     const auto runs = runs_of(*task_, kept_);
     for (const auto& run : runs) {
@@ -335,6 +353,7 @@ class RingChooser {
   bool some_stream_ = false;
   bool all_stream_ = false;
   std::map<Places, double> others_;
+  std::map<Places, double> out_of_reach_;  // samples a second
 };
 
 // The first devices make `count` like rings of so many, one behind the other.

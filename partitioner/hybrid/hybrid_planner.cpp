@@ -101,14 +101,15 @@ std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
 }
 
 // With one of the sizes. Of boards one look at the best of all that are left, the memory of the smallest and the passes of the largest,
-// rules out most of what none of them reaches.
-bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double period) {
+// rules out most of what none of them reaches. `closely`: looks at each where that does not.
+bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double period, bool closely = true) {
   const bool looks_at_all = differ_in_passes_alone(task);
   for (auto size = sizes.begin(); size != sizes.end(); ++size) {
     if (looks_at_all && sizes.end() - size > 2) {
       PlanTask best_of_all = task;
       best_of_all.options.micro_batches.assign(size, sizes.end());
       if (cuts_rule_out(best_of_all, *size, period)) return false;
+      if (!closely) return true;
     }
     if (!cuts_rule_out(task, *size, period)) return true;
   }
@@ -313,22 +314,13 @@ Shortage nearer(const Shortage& one, const Shortage& other) {
   return less && other.kind != Shortage::Kind::kNotDecided ? one : other;
 }
 
-// A sample's, if every multiplier were busy.
-double busy_seconds(const PlanTask& task) {
-  constexpr double kPhases = 3;  // of training
-  double products = 0, rate = 0;
-  for (const Node& node : task.graph->nodes()) products += kPhases * static_cast<double>(node.work.forward_macs);
-  for (const CostModel* model : task.models)
-    for (const NamedAmount& amount : model->inventory())
-      if (amount.name == "macs_per_second") rate += amount.amount;
-  return std::max(products, 1.0) / std::max(rate, 1.0);
-}
-
 // Whether boards are kept from the pace of their engines by memory.
 bool lacks_memory(const PlanTask& task) {
   const int64_t micro_batch = micro_batches_to_try(task).front();
   const PaceBound bound(task, micro_batch);
-  double high = busy_seconds(task);
+  double high = std::max(busy_seconds(task), kLeastOfPace) * kLonger;
+  // Mostly memory lacks so much that no closer look is needed.
+  if (!bound.rules_out(high) && cuts_rule_out(task, micro_batch, high)) return true;
   while (high < kMostOfPace && bound.rules_out(high)) high *= kLonger;
   double low = high / kLonger;
   while (low > kLeastOfPace && !bound.rules_out(low)) high = std::exchange(low, low / kLonger);
@@ -368,7 +360,10 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& find
   // Between updates, with all that waits, since another loses as much with them; but less where rows are sooner back from the chip.
   const auto rate_to_surpass = [&](const PlanTask& placed) {
     Candidate* best = fastest();
-    for (; full && best != nullptr && !best->timed; best = fastest()) add_mini_batch_time(task, *best, findings.standstill);
+    for (; full && best != nullptr && !best->timed; best = fastest()) {
+      if (task.while_timed) task.while_timed(1 / best->summary.seconds_per_image);
+      add_mini_batch_time(task, *best, findings.standstill);
+    }
     if (best == nullptr || best->summary.images_per_second <= 0) return task.wanted;
     const bool sooner = full && waits_outside(*best) && !placed.options.act_rams_outside;
     const double rate = sooner ? best->summary.images_per_second : 1 / best->summary.seconds_per_image;
@@ -466,6 +461,7 @@ bool finds_blocks(const PlanTask& placed, int64_t micro_batch) {
   one_size.options.micro_batch = micro_batch;
   one_size.wanted = 0;
   one_size.begin_mini_batch_time = nullptr;
+  one_size.while_timed = nullptr;
   Findings findings;
   return !candidates_of(one_size, {}, findings).empty();
 }
@@ -482,12 +478,12 @@ bool has_plan(const PlanTask& task) {
 
 }  // namespace
 
-bool can_reach(const PlanTask& task, double samples_per_second) {
+bool can_reach(const PlanTask& task, double samples_per_second, bool closely) {
   const bool full = task.options.accounting == Accounting::kFull;
   const double period = 1 / samples_per_second;
   const std::vector<int64_t> sizes = sizes_of_pace(task, period);
   if (sizes.empty()) return false;
-  const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period); };
+  const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period, closely); };
   if (std::ranges::any_of(rooms_of_searches(task), some_reach)) return true;
   return full && !task.options.all_off_chip && std::ranges::any_of(last_resorts(task), some_reach);
 }
@@ -539,6 +535,8 @@ Outcome plan_ring(const PlanTask& task) {
     return chosen == nullptr || candidate.summary.images_per_second > chosen->summary.images_per_second * (1 + kWorthAnother);
   };
   const bool streams = streams_rows(task);
+  if (full && task.while_timed && !candidates.empty() && !candidates.front().timed)
+    task.while_timed(1 / candidates.front().summary.seconds_per_image);
   for (Candidate& candidate : candidates) {
     if (!faster(candidate) || (full && streams && chosen != nullptr && no_better(candidate, *chosen))) continue;
     if (full && (!add_mini_batch_time(task, candidate, findings.standstill) || !faster(candidate))) continue;

@@ -17,7 +17,8 @@ inline constexpr double kFullyConnectedDelay = 0.4;
 Outcome plan_ring(const PlanTask& task);
 
 // Whether the ring may train so many samples per second at all, as far as bounds tell: false is shown, true is not.
-bool can_reach(const PlanTask& task, double samples_per_second);
+// `closely`: with each micro-batch that is left, where a bound for all of them together does not tell.
+bool can_reach(const PlanTask& task, double samples_per_second, bool closely = true);
 
 // Micro-batches that plan_ring chooses from: the one that is stated, or powers of two that divide the mini-batch.
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task);

@@ -24,7 +24,9 @@ constexpr double kFirstPeriod = 1e-3;
 // of the work that is done grows with such a power of the period; where it grows less, memory is short.
 constexpr int kMostLooks = 8;
 constexpr int64_t kMostToLook = 200;  // devices: of more every look takes as long
-constexpr double kNear = 0.02, kBeside = 0.01, kMostLonger = 4, kUsualGrowth = 1.3, kLeastGrowth = 0.6, kAlmostAll = 0.95;
+constexpr double kNear = 0.02, kBeside = 0.01, kMostLonger = 4, kUsualGrowth = 1.8, kMostGrowth = 2.5, kLeastGrowth = 0.6,
+                 kAlmostAll = 0.95;
+constexpr double kLongerThanBusy = 1.5;
 constexpr double kLongToWeigh = 0.1;  // up to here, in seconds, a shorter period is mostly enough and takes less time to try
 
 Chain chain_of(const PlanTask& task) { return Chain(*task.graph); }
@@ -155,23 +157,28 @@ RingSolver::Bracket RingSolver::likely_bracket(const Storage& storage) const {
     return work;
   };
   const double all_work = work_behind(0);
-  double period = kFirstPeriod, before = 0, part_before = 0, beside = kBeside;
+  double period = busy_seconds(*task_) * kLongerThanBusy, before = 0, part_before = 0, part = 0, beside = kBeside;
+  if (period <= 0) period = kFirstPeriod;
   for (int look = 0; look < kMostLooks && bracket.feasible > bracket.infeasible * (1 + kNear); ++look, beside *= 2) {
     const CutSearch::Reached reached = search_.reached({period, period}, storage);
-    (reached.feasible ? bracket.feasible : bracket.infeasible) = period;
-    if (bracket.infeasible == 0) break;  // from far above the search comes down as fast
-    if (std::isfinite(bracket.feasible)) {
-      period = std::max(bracket.feasible / (1 + beside), std::sqrt(bracket.feasible * bracket.infeasible));
-      continue;
+    if (reached.feasible) {
+      bracket.feasible = period;
+      if (bracket.infeasible == 0) {
+        period /= kMostLonger;
+        continue;
+      }
+    } else {
+      before = std::exchange(bracket.infeasible, period);
+      part_before = std::exchange(part, all_work > 0 ? work_behind(reached.begin) / all_work : 0);
+      if (part < kAlmostAll) beside = kBeside;
     }
-    const double part = all_work > 0 ? work_behind(reached.begin) / all_work : 0;
-    const double growth = part > 0 && part_before > 0 ? std::log(part / part_before) / std::log(period / before) : kUsualGrowth;
-    if (growth < kLeastGrowth && part < kAlmostAll) break;  // no period may be long enough
-    const double longer = part > 0 ? std::pow(part, -1 / std::clamp(growth, kLeastGrowth, kUsualGrowth)) : kMostLonger;
-    before = period;
-    part_before = part;
-    if (part < kAlmostAll) beside = kBeside;
-    period *= std::min(std::max(longer, 1 + beside), kMostLonger);
+    const bool known_twice = part > 0 && part_before > 0;
+    const double growth = known_twice ? std::log(part / part_before) / std::log(bracket.infeasible / before) : kUsualGrowth;
+    if (!std::isfinite(bracket.feasible) && growth < kLeastGrowth && part < kAlmostAll) break;  // no period may be long enough
+    const double longer = part > 0 ? std::pow(part, -1 / std::clamp(growth, kLeastGrowth, kMostGrowth)) : kMostLonger;
+    const double low = bracket.infeasible * (1 + beside);
+    const double high = std::min(bracket.infeasible * kMostLonger, bracket.feasible / (1 + beside));
+    period = low < high ? std::clamp(bracket.infeasible * longer, low, high) : std::sqrt(bracket.infeasible * bracket.feasible);
   }
   return bracket;
 }

@@ -1,5 +1,6 @@
 #include "partitioner/planning/planning.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -41,6 +42,19 @@ Division division_from(std::string_view name) {
 void divide(PlanOptions& options, Division division) {
   options.divide_all = division == Division::kAll;
   options.every_board = division == Division::kBoards;
+}
+
+double busy_seconds(const PlanTask& task) {
+  constexpr double kPhases = 3;
+  double products = 0, rate = 0;
+  for (const Node& node : task.graph->nodes()) products += kPhases * static_cast<double>(node.work.forward_macs);
+  for (const CostModel* model : task.models) {
+    const std::vector<NamedAmount> inventory = model->inventory();
+    const auto own = std::ranges::find(inventory, "macs_per_second", &NamedAmount::name);
+    if (own == inventory.end() || own->amount <= 0) return 0;
+    rate += own->amount;
+  }
+  return rate > 0 ? products / rate : 0;
 }
 
 }  // namespace millrace

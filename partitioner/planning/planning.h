@@ -112,6 +112,9 @@ struct PlanTask {
   // Of a plan that both will probably be asked about, and of links that stay as they are: may begin to find the answers beside whoever goes
   // on. Nothing: they are found when asked for. Changes no answer.
   std::function<void(const Plan&, const Graph&)> begin_mini_batch_time = {};
+  // Told, before a plan's time is waited for, of the samples a second that it takes between updates: what does not depend on its time may
+  // be found out meanwhile. Changes no answer.
+  std::function<void(double samples_per_second)> while_timed = {};
   // Whether every board's memories find their blocks when the plan is built; asked where that is in doubt.
   // `thoroughly`: whatever time that takes; else some that do may be missed. Pure; nothing: they do not.
   std::function<bool(const Plan&, const Graph&, bool thoroughly)> finds_blocks = {};
@@ -122,6 +125,9 @@ struct PlanTask {
   // Told now and then how much of the search is done, as far as that is known.
   std::function<void(double share)> progress = {};
 };
+
+// What training takes a sample if every multiplier of the ring is busy; 0 where some device does not say how many it has.
+double busy_seconds(const PlanTask& task);
 
 // Why there is no plan.
 struct Reason {

@@ -121,7 +121,13 @@ TEST(Accounting, ThePlanThatIsAskedAboutWasBegunBefore) {
   task.options.micro_batch = 1;
   const Outcome alone = make_plan(task);
   std::vector<Plan> begun, asked;
+  std::vector<double> told;
   task.begin_mini_batch_time = [&](const Plan& plan, const Graph&) { begun.push_back(plan); };
+  task.while_timed = [&](double samples_per_second) {
+    EXPECT_EQ(begun.size(), 1U);
+    EXPECT_TRUE(asked.empty());
+    told.push_back(samples_per_second);
+  };
   task.mini_batch_time = [&, time = task.mini_batch_time](const Plan& plan, const Graph& graph) {
     EXPECT_FALSE(begun.empty());
     asked.push_back(plan);
@@ -133,6 +139,9 @@ TEST(Accounting, ThePlanThatIsAskedAboutWasBegunBefore) {
   ASSERT_EQ(begun.size(), 1U);
   ASSERT_FALSE(asked.empty());
   EXPECT_EQ(begun.front(), asked.front());
+  // And who has something else to find out was told meanwhile.
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front(), 1 / summarize(begun.front(), rings.graph()).seconds_per_image);
 }
 
 TEST(Accounting, TheUpdateIsInTheFiguresOfFullAccountingAlone) {
