@@ -14,7 +14,10 @@
 
 namespace millrace {
 
-inline bool does_several_at_once() { return std::thread::hardware_concurrency() > 1; }
+inline bool does_several_at_once() {
+  static const bool several = std::thread::hardware_concurrency() > 1;  // which reads files
+  return several;
+}
 
 template <typename Work>
 auto beside(Work&& work) {

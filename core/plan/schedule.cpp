@@ -34,7 +34,10 @@ void check_spec(const ScheduleSpec& spec) {
 // Collects actions with their versions; expands chunks.
 class ActionList {
  public:
-  explicit ActionList(const ScheduleSpec& spec) : spec_(spec) {}
+  explicit ActionList(const ScheduleSpec& spec) : spec_(spec) {
+    const auto evaluations = static_cast<int64_t>(spec.evaluate_after.size()) * spec.evaluation_micro_batches;
+    actions_.reserve(to_size(spec.mini_batches * (3 * spec.micro_batches * spec.chunks + 1) + evaluations));
+  }
 
   void forward(int64_t s) { add(ActionKind::kForward, s, forward_version(spec_, s)); }
   void error_back(int64_t s) { add(ActionKind::kErrorBack, s, error_version(spec_, s)); }

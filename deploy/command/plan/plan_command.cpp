@@ -136,8 +136,11 @@ int plan_model(const PlanFlags& flags) {
   const Accounting accounting = accounting_of(flags.accounting, Accounting::kFull);
   std::optional<ChainDimensions> chains;
   if (!flags.engine.empty()) chains = chain_dimensions_from(flags.engine);
-  CostModels models = flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
-                                      : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains);
+  // They know much by the time that the process ends, which nobody needs taken apart.
+  static CostModels* kept = nullptr;
+  kept = new CostModels(flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
+                                        : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains));
+  CostModels& models = *kept;
   asked.models = models.of_devices;
   if (!flags.engine.empty() && !some_dedicated(models))
     fail(ErrorCode::kUsage, "--engine {}: cluster \"{}\" has no board to build it on; leave it out, or name one", flags.engine,
