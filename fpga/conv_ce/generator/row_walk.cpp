@@ -46,8 +46,8 @@ class RowWalk::Listing {
     uint32_t waits = 0, found = 0;  // the first
   };
 
-  explicit Listing(RowWalk& walk)
-      : walk_(walk), block_(walk.blocks_), events_(&walk.memory_), waits_(&walk.memory_), found_(&walk.memory_) {
+  Listing(RowWalk& walk, std::pmr::memory_resource* memory)
+      : walk_(walk), block_(walk.blocks_), events_(memory), waits_(memory), found_(memory) {
     const RowEvents& events = walk.events_;
     // More than most have: what is not used costs nothing, and lists that grow are copied.
     events_.reserve(walk.nodes_ + 1);
@@ -254,7 +254,12 @@ bool RowWalk::prepare(int64_t samples_of_block) {
   }
   MILLRACE_CHECK(std::cmp_less((blocks_ + period + 1) * static_cast<int64_t>(nodes_), int64_t{1} << 31), "{} samples of {} events",
                  how_.samples, nodes_);
-  const Listing listing(*this);
+  const size_t bytes = (to_size(blocks_) * nodes_ + 1) * sizeof(double);
+  auto* const never = static_cast<double*>(memory_.allocate(bytes, alignof(double)));
+  times_ = never + 1;
+  // What is listed is in order before the first time is known.
+  std::pmr::monotonic_buffer_resource lists(never, bytes, kept_memory());
+  const Listing listing(*this, &lists);
   if (listing.waits_for_own_pass()) return false;
   if (put_in_order(listing)) take(listing);
   return true;
@@ -354,9 +359,7 @@ RowTimes RowWalk::run() {
   const size_t queues = events_.queues().size();
   if (order_.size() < nodes_)
     return {.stands_still = true, .peak_rows = std::vector<double>(queues), .samples_held = std::vector<double>(queues)};
-  auto* const never = static_cast<double*>(memory_.allocate((to_size(blocks_) * nodes_ + 1) * sizeof(double), alignof(double)));
-  *never = kNever;
-  times_ = never + 1;
+  times_[-1] = kNever;
   for (int64_t index = 0; index < blocks_; ++index) index < reach_ ? run_block<true>(index) : run_block<false>(index);
   return times();
 }

@@ -101,7 +101,7 @@ class RowWalk {
   std::vector<Rule> rules_;
   std::vector<double> seconds_;
   int64_t reach_ = 0;        // blocks back
-  double* times_ = nullptr;  // by block and place
+  double* times_ = nullptr;  // by block and place; never before the first
 };
 
 }  // namespace millrace
