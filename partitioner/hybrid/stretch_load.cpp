@@ -61,7 +61,13 @@ class StretchLoad::Search {
       }
     }
     visit(0);
-    if (wish_ == Wish::kAny && ran_out() && !best_) add_up();
+    if (!best_ && ran_out()) {
+      add_up();
+      if (best_ && wish_ != Wish::kAny) {
+        steps_ = 0;
+        visit(0);
+      }
+    }
     return std::move(best_);
   }
   // Without having looked at all there is.
@@ -74,7 +80,7 @@ class StretchLoad::Search {
   static constexpr int64_t kMostStepsOfBest = 50'000;
   static constexpr size_t kMostSums = 1500;  // where steps did not do
 
-  bool ran_out() const { return steps_ > (wish_ == Wish::kAny ? kMostSteps : kMostStepsOfBest); }
+  bool ran_out() const { return steps_ > (wish_ == Wish::kAny || !best_ ? kMostSteps : kMostStepsOfBest); }
 
   // A shard that may be held in other ways.
   struct Layer {
@@ -359,19 +365,25 @@ class StretchLoad::Search {
     }
     return missing > 0 ? std::numeric_limits<double>::infinity() : cost;
   }
-  // Likewise the room that they free in so many seconds.
-  double most_room(size_t from, double seconds) const {
-    double room = 0;
+  // Likewise the room that they free for what is left of seconds and engines.
+  double most_room(size_t from) const {
+    double most = std::numeric_limits<double>::infinity();
     for (const Count& count : counts_) {
-      if (count.resource != memory_ || count.cost != costs_.data()) continue;
+      if (count.resource != memory_) continue;
+      double left = count.cost->budget * (1 + kSlack) - count.cost->of(sum_, before_) + count.cost->per_second * fewer_[from];
+      double room = 0;
       for (const Count::Part& part : count.parts) {
         if (part.layer < from) continue;
-        if (part.cost > seconds) return room + part.saved * std::max(seconds, 0.0) / part.cost;
+        if (part.cost > left) {
+          room += part.saved * std::max(left, 0.0) / part.cost;
+          break;
+        }
         room += part.saved;
-        seconds -= part.cost;
+        left -= part.cost;
       }
+      most = std::min(most, room);
     }
-    return room;
+    return most;
   }
 
   bool hopeless(size_t from) const {
@@ -390,7 +402,7 @@ class StretchLoad::Search {
     if (seconds > period) return true;
     if (!best_) return false;
     if (wish_ == Wish::kFewestSeconds) return seconds >= best_->sum.seconds;
-    return sum_.amounts[memory_] - most_room(from, period - sum_.seconds) >= best_->sum.amounts[memory_];
+    return sum_.amounts[memory_] - most_room(from) >= best_->sum.amounts[memory_];
   }
 
   bool overruns(size_t from) const {
