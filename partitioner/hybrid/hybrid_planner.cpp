@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/beside.h"
 #include "core/base/error.h"
 #include "core/plan/schedule.h"
 #include "core/plan/time_chunking.h"
@@ -320,7 +322,8 @@ bool lacks_memory(const PlanTask& task) {
   const PaceBound bound(task, micro_batch);
   double high = std::max(busy_seconds(task), kLeastOfPace) * kLonger;
   // Mostly memory lacks so much that no closer look is needed.
-  if (!bound.rules_out(high) && cuts_rule_out(task, micro_batch, high)) return true;
+  std::future<bool> lacks = beside([&task, micro_batch, high] { return cuts_rule_out(task, micro_batch, high); });
+  if (!bound.rules_out(high) && lacks.get()) return true;
   while (high < kMostOfPace && bound.rules_out(high)) high *= kLonger;
   double low = high / kLonger;
   while (low > kLeastOfPace && !bound.rules_out(low)) high = std::exchange(low, low / kLonger);
