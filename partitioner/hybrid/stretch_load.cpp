@@ -28,7 +28,8 @@ class StretchLoad::Search {
         shards_(std::move(shards)),
         wish_(wish),
         capacities_(model_->capacities()),
-        turned_(shards_.size(), nullptr) {
+        turned_(shards_.size(), nullptr),
+        most_steps_(wish == Wish::kFewestSeconds ? kMostStepsOfBest : kMostSteps) {
     const size_t memory = model_->parameter_memory();
     for (const ShardLoad* shard : shards_) sum_ += shard->beside;
     room_ = capacities_[memory].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
@@ -63,8 +64,9 @@ class StretchLoad::Search {
     visit(0);
     if (!best_ && ran_out()) {
       add_up();
-      if (best_ && wish_ != Wish::kAny) {
+      if (wish_ == Wish::kLeastRoom && (best_ || !decided_)) {
         steps_ = 0;
+        most_steps_ = kMostStepsOfBest;
         visit(0);
       }
     }
@@ -80,7 +82,7 @@ class StretchLoad::Search {
   static constexpr int64_t kMostStepsOfBest = 50'000;
   static constexpr size_t kMostSums = 1500;  // where steps did not do
 
-  bool ran_out() const { return steps_ > (wish_ == Wish::kAny || !best_ ? kMostSteps : kMostStepsOfBest); }
+  bool ran_out() const { return steps_ > (wish_ != Wish::kAny && best_ ? kMostStepsOfBest : most_steps_); }
 
   // A shard that may be held in other ways.
   struct Layer {
@@ -402,7 +404,7 @@ class StretchLoad::Search {
     if (seconds > period) return true;
     if (!best_) return false;
     if (wish_ == Wish::kFewestSeconds) return seconds >= best_->sum.seconds;
-    return sum_.amounts[memory_] - most_room(from) >= best_->sum.amounts[memory_];
+    return sum_.amounts[memory_] - most_room(from) > best_->sum.amounts[memory_];
   }
 
   bool overruns(size_t from) const {
@@ -453,8 +455,8 @@ class StretchLoad::Search {
   double most_fewer_ = 0;      // of all shards, at most
   ShardDemand sum_, before_;
   std::vector<const Other*> turned_;  // by shard
-  int64_t steps_ = 0;
-  bool decided_ = false;  // though the steps have run out
+  int64_t steps_ = 0, most_steps_;    // as long as no way is known
+  bool decided_ = false;              // though the steps have run out
   std::optional<Way> best_;
 };
 

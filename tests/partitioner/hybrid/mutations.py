@@ -75,7 +75,7 @@ BUILT = [
     ("a part without an engine that keeps up has the reserved one", "fpga/cost/fpga_cost_model.cpp",
      "least = built_->least_built(sized.engine, weights)) {", "least = built_->least_built(sized.engine, weights); least && !least->empty()) {",
      *CLOSE),
-    ("what steps leave open stays open", "partitioner/hybrid/stretch_load.cpp", "if (!best_ && ran_out()) {", "if (!best_ && ran_out() && wish_ == Wish::kFewestSeconds) {",
+    ("what steps leave open stays open", "partitioner/hybrid/stretch_load.cpp", "if (!best_ && ran_out()) {", "if (!best_ && ran_out() && wish_ != Wish::kAny) {",
      *CLOSE),
     ("samples that wait outside leave all time to weights", "partitioner/hybrid/segment_load.h", "return period - seconds_waiting(device);",
      "return period;", "test_study", "Accounting.SamplesThatWaitOutsideTakeTimeOfTheMemory"),
