@@ -137,10 +137,9 @@ int plan_model(const PlanFlags& flags) {
   std::optional<ChainDimensions> chains;
   if (!flags.engine.empty()) chains = chain_dimensions_from(flags.engine);
   // They know much by the time that the process ends, which nobody needs taken apart.
-  static CostModels* kept = nullptr;
-  kept = new CostModels(flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
-                                        : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains));
-  CostModels& models = *kept;
+  static auto* const kept = new std::vector<CostModels>;
+  CostModels& models = kept->emplace_back(flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
+                                                          : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains));
   asked.models = models.of_devices;
   if (!flags.engine.empty() && !some_dedicated(models))
     fail(ErrorCode::kUsage, "--engine {}: cluster \"{}\" has no board to build it on; leave it out, or name one", flags.engine,
