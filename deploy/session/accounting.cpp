@@ -97,7 +97,11 @@ class PlanTimes {
 
   std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph) {
     if (!is_built(plan)) return {};
-    if (const std::optional<std::shared_future<void>> begun = begun_words_.find(plan, 1)) begun->wait();
+    if (const std::optional<std::shared_future<void>> begun = begun_words_.find(plan, 1)) {
+      begun->wait();
+    } else if (std::optional<std::vector<WaitingWords>> known = words_.find(plan, 1)) {
+      return *std::move(known);
+    }
     std::vector<WaitingWords> words = words_now(plan, graph);
     begin_timing_ring(plan, graph);  // which who checks the plan asks for, in the end
     return words;

@@ -70,8 +70,8 @@ struct KnownRooms::Known {
   std::shared_future<RingWaiting> waiting = {};  // valid once it was asked for
 };
 
-// Found now where it is not known.
-std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement, const RingPace& pace) {
+// Found now where it is not known, if it is to be.
+std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement, const RingPace& pace, bool find_out) {
   // In all that rooms follow from: words outside, and what engines wait for them, are found later.
   Plan asked = placement.plan();
   for (Shard& shard : asked.shards) {
@@ -92,6 +92,7 @@ std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement,
     for (const std::shared_ptr<Known>& one : known_)
       if (same(*one)) return one;
   }
+  if (!find_out) return nullptr;
   const auto found = std::make_shared<Known>(std::move(asked), pace.period_seconds, pace.lanes, ring_rooms(placement, pace));
   const std::scoped_lock lock(mutex_);
   if (known_.size() == kMost) known_.pop_front();
@@ -100,6 +101,11 @@ std::shared_ptr<KnownRooms::Known> KnownRooms::known(const Placement& placement,
 }
 
 RingRooms KnownRooms::of(const Placement& placement, const RingPace& pace) { return known(placement, pace)->rooms; }
+
+std::optional<RingRooms> KnownRooms::if_known(const Placement& placement, const RingPace& pace) {
+  const std::shared_ptr<Known> found = known(placement, pace, /*find_out=*/false);
+  return found ? std::optional(found->rooms) : std::nullopt;
+}
 
 std::shared_future<RingWaiting> KnownRooms::begun(const Placement& placement, const RingPace& pace) {
   const std::shared_ptr<Known> found = known(placement, pace);
@@ -142,7 +148,9 @@ std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, Kn
 void begin_waiting(const Plan& plan, const Graph& graph, KnownRooms& known) {
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
-  pace.rooms = known.of(placement, pace);
+  const std::optional<RingRooms> rooms = known.if_known(placement, pace);
+  if (!rooms) return;
+  pace.rooms = *rooms;
   known.begin_waiting(placement, pace);
 }
 

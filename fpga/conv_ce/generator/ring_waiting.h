@@ -55,6 +55,7 @@ RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs);
 class KnownRooms {
  public:
   RingRooms of(const Placement& placement, const RingPace& pace);
+  std::optional<RingRooms> if_known(const Placement& placement, const RingPace& pace);
   // Of a ring with its rooms, as `pace` has them. The former begins to time it beside whoever goes on, for the latter to find; on a machine
   // that does one thing at a time nothing begins before it is asked for.
   void begin_waiting(const Placement& placement, const RingPace& pace) { begun(placement, pace); }
@@ -63,7 +64,7 @@ class KnownRooms {
  private:
   static constexpr size_t kMost = 8;
   struct Known;
-  std::shared_ptr<Known> known(const Placement& placement, const RingPace& pace);
+  std::shared_ptr<Known> known(const Placement& placement, const RingPace& pace, bool find_out = true);
   std::shared_future<RingWaiting> begun(const Placement& placement, const RingPace& pace);
 
   std::mutex mutex_;
@@ -81,7 +82,7 @@ TimedRing time_ring(const Plan& plan, const Graph& graph, std::span<const int64_
 // says of words outside already changes nothing.
 std::vector<WaitingWords> waiting_words(const Plan& plan, const Graph& graph, KnownRooms* known = nullptr);
 
-// Begins to time the ring beside whoever goes on, for time_ring() to find.
+// Begins to time the ring beside whoever goes on, for time_ring() to find, where its rooms are known still.
 void begin_waiting(const Plan& plan, const Graph& graph, KnownRooms& known);
 
 std::string waiting_text(const WaitingPlace& place);
