@@ -21,7 +21,7 @@
 #include "core/plan/time_chunking.h"
 #include "partitioner/baseline/kind_folded.h"
 #include "partitioner/baseline/unit_split.h"
-#include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/places_to_try.h"
 #include "partitioner/hybrid/ring_plan.h"
 
 namespace millrace {

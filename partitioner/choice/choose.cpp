@@ -15,6 +15,7 @@
 #include "core/plan/time_chunking.h"
 #include "partitioner/choice/ring_choice.h"
 #include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/places_to_try.h"
 
 namespace millrace {
 namespace {
@@ -240,7 +241,7 @@ Freedom usual_freedom(const PlanTask& task) {
   Freedom freedom{.leave_over = true};
   const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
   const bool some_stream = std::ranges::any_of(task.models, [](const CostModel* model) { return model->dedicated_engines(); });
-  if (by_hand || some_stream || task.options.accounting != Accounting::kFull || task.models.size() > kLongRing) return freedom;
+  if (by_hand || some_stream || task.options.accounting != Accounting::kFull || task.models.size() > kLongestToShorten) return freedom;
   for (int64_t count = 2; count <= std::ssize(task.models); ++count)
     if (task.options.mini_batch % count == 0) freedom.replicas.push_back(count);
   return freedom;

@@ -11,6 +11,7 @@
 #include "partitioner/choice/idle_devices.h"
 #include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/places_to_try.h"
 
 namespace millrace {
 namespace {
@@ -63,10 +64,10 @@ class RingChooser {
   Outcome run(bool leave_empty) {
     const Places all = kept_;
     PlanTask whole = *task_;
-    if (leave_empty && all_stream_ && whole.options.strategy == Strategy::kHybrid && all.size() >= 2 && all.size() <= kLongRing)
+    if (leave_empty && all_stream_ && whole.options.strategy == Strategy::kHybrid && all.size() >= 2 && all.size() <= kLongestToShorten)
       whole.while_timed = [this](double between_updates) { look_ahead(between_updates); };
     Outcome best = make_plan(whole);
-    if (!leave_empty || all.size() < 2 || all.size() > kLongRing) return best;
+    if (!leave_empty || all.size() < 2 || all.size() > kLongestToShorten) return best;
     for (int round = 0; round < kMostRounds; ++round) {
       drop_idle(best);
       Outcome better;

@@ -19,7 +19,7 @@ namespace millrace {
 
 // By how much another choice has to be faster.
 inline constexpr double kWorthChoosing = 1e-6;
-inline constexpr size_t kLongRing = 200;  // devices; of such a ring none are left out
+inline constexpr size_t kLongestToShorten = 200;  // devices; of a longer ring none are left out
 
 using Places = std::vector<int64_t>;  // of a ring's devices
 

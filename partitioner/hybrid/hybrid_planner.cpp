@@ -5,18 +5,14 @@
 #include <cmath>
 #include <future>
 #include <iterator>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/base/beside.h"
 #include "core/base/error.h"
-#include "core/plan/schedule.h"
-#include "core/plan/time_chunking.h"
 #include "core/plan/words_outside.h"
-#include "partitioner/hybrid/other_cuts.h"
+#include "partitioner/hybrid/candidates.h"
 #include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/places_to_try.h"
 #include "partitioner/hybrid/ring_attempt.h"
@@ -27,23 +23,6 @@
 namespace millrace {
 namespace {
 
-// By how much another micro-batch has to be faster, and by how much where it also delays what streams; there it is faster between updates
-// for sure when it is by so much.
-constexpr double kWorthAnother = 1e-9;
-constexpr double kWorthSharing = 1e-3;
-constexpr double kSurelyFaster = 0.01;
-// Micro-batches that are looked at after one that is no faster, where rows stream.
-constexpr int64_t kMostNoFaster = 1;
-// Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
-constexpr int64_t kMostTogether = 65'536;
-// Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
-// all of them wait.
-constexpr int64_t kMostFilled = 8;
-// By how much chunks of time have to be faster than whole sequences, since what a kernel more costs is modelled roughly; and by how much
-// more of them than fewer.
-constexpr double kWorthChunks = 0.01;
-constexpr double kWorthMoreChunks = 1e-3;
-constexpr int64_t kMostChunks = 64;
 // Where what waits in boards' own memories makes a plan slower by so much, others are looked for, so often at most.
 constexpr double kWorthWords = 2e-3;
 constexpr double kWorthRound = 1e-4;  // of them, by how much it makes the plan faster
@@ -52,37 +31,6 @@ constexpr int kMostRoundsForWords = 4;
 constexpr double kMostlyKept = 0.95;
 // Between which the pace of engines is looked for, and how closely.
 constexpr double kLeastOfPace = 1e-9, kMostOfPace = 1e3, kLonger = 1.4, kMuchLonger = 1.05;
-
-// The samples of a few micro-batches share a pass over gradients off chip: of more of them less is moved, and more activations are held.
-// Not where a trained batch norm's statistics are those of a micro-batch.
-bool passes_may_be_shared(const PlanTask& task) {
-  if (task.options.accounting != Accounting::kFull) return false;
-  const std::vector<Node>& nodes = task.graph->nodes();
-  const auto normalises = [](const Node& node) {
-    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
-    return norm != nullptr && norm->statistics == Statistics::kExact;
-  };
-  if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
-  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return lies_off_chip(task, node); });
-}
-
-// What a search for plans found out beside them.
-struct Findings {
-  Shortage shortage;
-  std::string standstill;
-  std::map<int64_t, double> bounds;  // by micro-batch: seconds per sample, wherever weights lie
-};
-
-int64_t remote_elements(const Plan& plan) {
-  int64_t elements = 0;
-  for (const ParameterHome& home : plan.homes) elements += home.home != home.user ? home.count : 0;
-  return elements;
-}
-
-bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
-  if (task.options.accounting == Accounting::kFull && PaceBound(task, micro_batch).rules_out(period)) return true;
-  return cuts_rule_out(task, micro_batch, period);
-}
 
 // Engines that stream rows are the same with any micro-batch, but for those of recurrent layers.
 bool differ_in_passes_alone(const PlanTask& task) {
@@ -116,196 +64,6 @@ bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double per
     if (!cuts_rule_out(task, *size, period)) return true;
   }
   return false;
-}
-
-bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
-bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill);
-
-// Twice as many as long as they are faster: what fills and drains with every update gets shorter, and nothing between updates does.
-// Parameters that live elsewhere travel once per micro-batch.
-void choose_chunks(const PlanTask& task, Candidate& whole) {
-  const bool lives_elsewhere = std::ranges::any_of(whole.plan.homes, [](const ParameterHome& home) { return home.home != home.user; });
-  const double steady = static_cast<double>(whole.plan.mini_batch) * whole.summary.seconds_per_image;
-  Plan divided = whole.plan;
-  divided.time_chunks = 2;
-  const double wanted = whole.summary.images_per_second * (1 + kWorthChunks);
-  std::optional<Candidate> best;
-  if (!lives_elsewhere && whole.summary.mini_batch_seconds > steady * (1 + kWorthChunks) && TimeChunking(divided, *task.graph).any()) {
-    PlanTask fixed = task;
-    const int64_t most = std::min(kMostChunks, most_time_chunks(*task.graph));
-    for (int64_t chunks = 2; chunks <= most; chunks *= 2) {
-      fixed.options.time_chunks = chunks;
-      Candidate more = candidate_of(fixed, whole.attempt, whole.plan.lower_bound_seconds_per_image);
-      std::string standstill;
-      if (!add_mini_batch_time(fixed, more, standstill)) break;
-      if (best && more.summary.images_per_second <= best->summary.images_per_second * (1 + kWorthMoreChunks)) break;
-      best = std::move(more);
-    }
-  }
-  if (best && best->summary.images_per_second > wanted) whole = std::move(*best);
-}
-
-// False where the plan comes to a standstill, and why.
-bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill) {
-  if (!task.mini_batch_time)
-    fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
-  if (candidate.timed) return !candidate.stands_still;
-  candidate.timed = true;
-  if (task.waiting_words) {
-    candidate.waiting = task.waiting_words(candidate.plan, *task.graph);
-    add_words_outside(candidate.plan, *task.graph, candidate.waiting);
-  }
-  try {
-    const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
-    candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kStandstill) throw;
-    standstill = error.what();
-    candidate.stands_still = true;
-    candidate.summary.images_per_second = 0;
-    return false;
-  }
-  candidate.summary = summarize(candidate.plan, *task.graph);
-  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / candidate.plan.lower_bound_seconds_per_image - 1);
-  if (chooses_chunks(task)) choose_chunks(task, candidate);
-  return true;
-}
-
-bool waits_outside(const Candidate& candidate) { return candidate.attempt->task.options.act_rams_outside; }
-
-// As slow between updates, and not less to send when one comes: an update takes no less either, unless rows are sooner back from the chip.
-bool no_better(const Candidate& candidate, const Candidate& known) {
-  return !known.stands_still && (waits_outside(candidate) || !waits_outside(known)) &&
-         candidate.plan.micro_batch >= known.plan.micro_batch &&
-         candidate.summary.seconds_per_image >= known.summary.seconds_per_image / (1 + kWorthAnother) &&
-         remote_elements(candidate.plan) >= remote_elements(known.plan);
-}
-
-// Where rows stream, weights off chip alone ask for micro-batches. They may be as fast between updates, and lose less at one.
-bool may_be_faster(const PlanTask& task, int64_t micro_batch, Candidate& known, std::string& standstill) {
-  if (remote_elements(known.plan) == 0 && no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kWorthSharing))) return false;
-  if (!no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kSurelyFaster))) return true;
-  if (!add_mini_batch_time(task, known, standstill)) return true;
-  return !no_faster(task, micro_batch, 1 / (known.summary.images_per_second * (1 + kWorthSharing)));
-}
-
-bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std::string& standstill) {
-  if (no_better(candidate, known)) return false;
-  if (!known.timed && candidate.summary.images_per_second > known.summary.images_per_second * (1 + kSurelyFaster)) return true;
-  if (!add_mini_batch_time(task, known, standstill)) return true;
-  const double wanted = known.summary.images_per_second * (1 + kWorthSharing);
-  if (candidate.summary.images_per_second <= wanted) return false;
-  return add_mini_batch_time(task, candidate, standstill) && candidate.summary.images_per_second > wanted;
-}
-
-// Seconds a sample between updates that no plan may take to be worth finding: those of what is known.
-double longest_of_use(const std::vector<Candidate>& candidates, const std::vector<Candidate>& before, double wanted) {
-  double longest = wanted > 0 ? 1 / wanted : std::numeric_limits<double>::infinity();
-  for (const std::vector<Candidate>* list : {&candidates, &before})
-    for (const Candidate& known : *list)
-      if (!known.stands_still) longest = std::min(longest, known.summary.seconds_per_image);
-  return longest;
-}
-
-// A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
-// they do not: slower between updates, and at an update or with every pass perhaps faster. Where devices take turns also some with other
-// cuts, for the same reason.
-// `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
-std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Findings& findings) {
-  std::string& standstill = findings.standstill;
-  std::vector<Candidate> candidates;
-  double wanted = task.wanted;
-  for (const Candidate& known : before)
-    if (known.timed) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
-  std::vector<Candidate> at_an_update;                      // faster there, perhaps
-  std::vector<std::shared_ptr<const RingAttempt>> in_turn;  // of which other cuts may be
-  const bool streams = streams_rows(task);
-  const bool full = task.options.accounting == Accounting::kFull;
-  int64_t no_faster_in_a_row = 0;
-  // What no other size surpasses mostly stays the best; the rest is found out meanwhile.
-  bool begins = full && streams && task.begin_mini_batch_time != nullptr;
-  const auto begin_timing = [&] {
-    if (!begins || candidates.empty() || candidates.back().timed || candidates.back().summary.images_per_second <= wanted) return;
-    begins = false;
-    task.begin_mini_batch_time(candidates.back().plan, *task.graph);
-  };
-  for (const int64_t micro_batch : micro_batches_to_try(task)) {
-    const bool look_closer = candidates.empty() && has_two_kinds(task);
-    if (wanted > 0 && (look_closer ? PaceBound(task, micro_batch).rules_out(1 / wanted) : no_faster(task, micro_batch, 1 / wanted)))
-      continue;
-    // Weights fill their passes in steps: after a size that is no faster the next one may be.
-    if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) {
-      begin_timing();
-      if (++no_faster_in_a_row > kMostNoFaster) break;
-      continue;
-    }
-    const std::shared_ptr<const RingAttempt> attempt = best_attempt(task, micro_batch);
-    const RingSolution& solution = attempt->solution;
-    if (!solution.feasible) {
-      if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = solution.shortage;
-      if (streams) break;  // more samples hold more memory
-      continue;
-    }
-    const double longest = longest_of_use(candidates, before, wanted);
-    std::optional<Candidate> fastest = fastest_of(task, attempt, longest);
-    const double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
-    double& bound = findings.bounds.try_emplace(micro_batch, of_plan).first->second;
-    bound = std::min(bound, of_plan);
-    if (!fastest && std::isfinite(longest)) {
-      if (++no_faster_in_a_row > kMostNoFaster) break;
-      continue;
-    }
-    if (!fastest) {
-      if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage.kind = Shortage::Kind::kNotDecided;
-      if (streams) break;
-      continue;
-    }
-    Candidate& candidate = *fastest;
-    if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
-      PlanTask quiet = task;
-      quiet.options.balance = Balance::kNever;
-      const std::shared_ptr<const RingAttempt> with_users = best_attempt(quiet, micro_batch);
-      if (with_users->solution.feasible)
-        if (std::optional<Candidate> local = fastest_of(quiet, with_users)) at_an_update.push_back(std::move(*local));
-    }
-    if (full && !streams) in_turn.push_back(attempt);
-    const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
-    candidate.surpassed = streams && better != before.end();
-    if (candidate.surpassed && better->timed) {
-      candidate.timed = true;
-      candidate.summary.images_per_second = std::min(candidate.summary.images_per_second, better->summary.images_per_second);
-    }
-    if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) {
-      if (++no_faster_in_a_row > kMostNoFaster) break;
-      continue;
-    }
-    no_faster_in_a_row = 0;
-    // Where devices wait for a ring that drains, larger products pay until they do no more.
-    const bool waits =
-        full && !streams && !chooses_chunks(task) && task.options.mini_batch / micro_batch < std::ssize(task.models) && !candidates.empty();
-    const bool told = waits && add_mini_batch_time(task, candidates.back(), standstill) && add_mini_batch_time(task, candidate, standstill);
-    const bool slower = told && candidate.summary.images_per_second <= candidates.back().summary.images_per_second;
-    candidates.push_back(std::move(candidate));
-    if (slower) break;
-  }
-  begin_timing();
-  // What is known by then leaves most of the other cuts out.
-  for (Candidate& candidate : candidates) {
-    if (in_turn.empty() || chooses_chunks(task) || candidate.summary.images_per_second <= wanted) continue;
-    if (add_mini_batch_time(task, candidate, standstill)) wanted = std::max(wanted, candidate.summary.images_per_second);
-  }
-  std::ranges::stable_sort(in_turn, {}, [](const auto& attempt) { return attempt->solution.lower_bound; });
-  for (const std::shared_ptr<const RingAttempt>& attempt : in_turn) {
-    if (wanted > 0 && attempt->solution.lower_bound >= 1 / wanted) break;
-    for (Candidate& other : other_cuts(task, attempt, wanted)) {
-      const bool may_be_best = !chooses_chunks(task) && other.summary.images_per_second > wanted;
-      if (may_be_best && add_mini_batch_time(task, other, standstill)) wanted = std::max(wanted, other.summary.images_per_second);
-      at_an_update.push_back(std::move(other));
-    }
-  }
-  std::ranges::move(at_an_update, std::back_inserter(candidates));
-  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.surpassed; });
-  return candidates;
 }
 
 // Of two ways that have no plan the one that comes closer; what is not decided stays so.
@@ -489,24 +247,6 @@ bool can_reach(const PlanTask& task, double samples_per_second, bool closely) {
   const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period, closely); };
   if (std::ranges::any_of(rooms_of_searches(task), some_reach)) return true;
   return full && !task.options.all_off_chip && std::ranges::any_of(last_resorts(task), some_reach);
-}
-
-std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
-  if (task.options.micro_batch > 0) return {task.options.micro_batch};
-  const bool streams = streams_rows(task);
-  if (streams && !passes_may_be_shared(task)) return {1};
-  std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
-    if (task.options.mini_batch % size == 0) sizes.push_back(size);
-  if (streams) return sizes;
-  // Unaligned schedules need a mini-batch of at least D-1 micro-batches, but where chunks of time make up for them. Draining ones wait
-  // for a ring that fills and drains with fewer than D, which larger products may outweigh; long rings are not planned so often.
-  const auto devices = static_cast<int64_t>(task.models.size());
-  const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
-  const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;
-  const int64_t passes = std::max<int64_t>(chunks, 1) * (may_wait ? kMostFilled : 1);
-  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * passes < devices; });
-  return sizes;
 }
 
 Outcome plan_ring(const PlanTask& task) {

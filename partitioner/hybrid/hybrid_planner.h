@@ -20,7 +20,4 @@ Outcome plan_ring(const PlanTask& task);
 // `closely`: with each micro-batch that is left, where a bound for all of them together does not tell.
 bool can_reach(const PlanTask& task, double samples_per_second, bool closely = true);
 
-// Micro-batches that plan_ring chooses from: the one that is stated, or powers of two that divide the mini-batch.
-std::vector<int64_t> micro_batches_to_try(const PlanTask& task);
-
 }  // namespace millrace

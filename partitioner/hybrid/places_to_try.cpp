@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/plan/schedule.h"
 #include "partitioner/hybrid/ring_attempt.h"
 #include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/hybrid/streamed_layers.h"
@@ -13,6 +14,24 @@ namespace {
 
 // Numbers of layers that are tried on chip, none among them.
 constexpr int64_t kMostPlaces = 4;
+// Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
+constexpr int64_t kMostTogether = 65'536;
+// Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
+// all of them wait.
+constexpr int64_t kMostFilled = 8;
+
+// The samples of a few micro-batches share a pass over gradients off chip: of more of them less is moved, and more activations are held.
+// Not where a trained batch norm's statistics are those of a micro-batch.
+bool passes_may_be_shared(const PlanTask& task) {
+  if (task.options.accounting != Accounting::kFull) return false;
+  const std::vector<Node>& nodes = task.graph->nodes();
+  const auto normalises = [](const Node& node) {
+    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+    return norm != nullptr && norm->statistics == Statistics::kExact;
+  };
+  if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return lies_off_chip(task, node); });
+}
 
 }  // namespace
 
@@ -82,6 +101,24 @@ std::vector<PlanTask> last_resorts(const PlanTask& task) {
   resorts.push_back(std::move(all_off_chip));
   resorts.back().options.act_rams_outside = true;
   return resorts;
+}
+
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
+  if (task.options.micro_batch > 0) return {task.options.micro_batch};
+  const bool streams = streams_rows(task);
+  if (streams && !passes_may_be_shared(task)) return {1};
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
+    if (task.options.mini_batch % size == 0) sizes.push_back(size);
+  if (streams) return sizes;
+  // Unaligned schedules need a mini-batch of at least D-1 micro-batches, but where chunks of time make up for them. Draining ones wait
+  // for a ring that fills and drains with fewer than D, which larger products may outweigh; long rings are not planned so often.
+  const auto devices = static_cast<int64_t>(task.models.size());
+  const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
+  const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;
+  const int64_t passes = std::max<int64_t>(chunks, 1) * (may_wait ? kMostFilled : 1);
+  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * passes < devices; });
+  return sizes;
 }
 
 }  // namespace millrace

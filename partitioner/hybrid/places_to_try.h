@@ -1,12 +1,15 @@
-// Where weights, and what waits for errors, may lie: the tasks that a plan with full accounting is looked for in, one after the other.
+// What a plan is looked for in, one after the other: tasks that say where weights, and what waits for errors, may lie, with full
+// accounting, and micro-batches.
 //
 //   for (const PlanTask& place : rooms_to_try(task, places_to_try(task), /*outside_first=*/false)) ...
 //   for (const PlanTask& resort : last_resorts(task)) ...          // where none of those has a plan
+//   for (const int64_t micro_batch : micro_batches_to_try(task)) ...
 //
 // A plan of every one of them is one of the task; they differ in what a search counts as on chip. Pure functions; what they return borrows
-// what the task borrows. Internal to partitioner/hybrid.
+// what the task borrows.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -29,5 +32,12 @@ std::vector<PlanTask> rooms_to_try(const PlanTask& task, const std::vector<PlanT
 
 // What may fit where nothing else does; with all that waits outside as well, but on boards with blocks of two kinds.
 std::vector<PlanTask> last_resorts(const PlanTask& task);
+
+// The one that is stated, or powers of two that divide the mini-batch.
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task);
+
+// Of time, where they are not stated: so many at most.
+inline constexpr int64_t kMostChunks = 64;
+inline bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
 
 }  // namespace millrace
