@@ -97,6 +97,12 @@ BlockList Chain::blocks(int64_t group, int64_t from, int64_t to) const {
   return blocks_between(here.extent, here.split, place_in(here, from - here.begin), place_in(here, to - here.begin));
 }
 
+int64_t Chain::channel_end_before(int64_t position) const {
+  if (position <= 0) return -1;
+  const int64_t group = group_at(position - 1), begin = begin_of(group), of_channel = units_of_channel(group);
+  return begin + (position - 1 - begin) / of_channel * of_channel;
+}
+
 PositionSet Chain::places_inside(int64_t group, int64_t quantum) const {
   const Part& here = part(group);
   if (here.units == 1) return {};

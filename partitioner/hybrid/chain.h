@@ -41,11 +41,17 @@ class Chain {
   int64_t end() const { return parts_.back().begin + parts_.back().units; }
   int64_t begin_of(int64_t group) const { return part(group).begin; }
   int64_t end_of(int64_t group) const { return part(group).begin + part(group).units; }
+  // The last place before a position where whole channels, or whole layers, end; -1 before the first.
+  int64_t channel_end_before(int64_t position) const;
   // The group that holds the unit right after a position; the last group for end().
   int64_t group_at(int64_t position) const;
 
   Split split_of(int64_t group) const { return part(group).split; }  // how the group divides when it must
   bool divisible(int64_t group) const { return part(group).units > 1; }
+  // Units between whole channels, or whole convolution groups.
+  int64_t units_of_channel(int64_t group) const {
+    return split_of(group) == Split::kInputChannels && extent_of(group).conv_groups == 1 ? extent_of(group).outputs : 1;
+  }
   const LayerExtent& extent_of(int64_t group) const { return part(group).extent; }
   const Node& head_of(int64_t group) const { return *part(group).head; }
   std::span<const Node* const> after_of(int64_t group) const { return part(group).after; }

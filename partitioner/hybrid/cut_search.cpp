@@ -181,7 +181,7 @@ CutSearch::Reached CutSearch::reached(const Periods& periods, const Storage& sto
 }
 
 std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage, size_t kept) const {
-  constexpr int64_t kMostTried = 64;  // ends that a link allows, from the furthest back
+  constexpr int64_t kMostTried = 64;  // channels at whose end a link allows a cut, from the furthest back
   struct End {
     int64_t position = 0;
     std::vector<int64_t> cuts;
@@ -195,8 +195,12 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
       int64_t tried = 0;
       size_t found = 0;
       const PositionSet allowed = next(d, {{start.position, start.position, 1}}, periods, storage, 0, memory);
+      // Within a channel the furthest alone: engines hold whole ones, so they are the same for all ends there.
+      int64_t furthest = chain.end();
       for (const Progression& run : std::views::reverse(allowed))
-        for (int64_t at = run.end; found < kept && at >= run.begin && tried < kMostTried; at -= run.step, ++tried) {
+        for (; found < kept && tried < kMostTried && furthest >= run.begin; ++tried) {
+          const int64_t at = within(run, run.begin, furthest).end;
+          furthest = chain.channel_end_before(at);
           if (std::ranges::find(ends, at, &End::position) != ends.end() ||
               !segments_->fits(d, start.position, at, periods.compute, storage, &memory.found))
             continue;
@@ -218,7 +222,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
 
 std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, const Storage& storage) const {
   if (segments_->counts_built())
-    for (const size_t kept : {size_t{1}, size_t{4}})  // mostly one is enough
+    for (const size_t kept : {size_t{1}, size_t{4}, size_t{16}})  // mostly one is enough
       if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage, kept)) return cuts;
   const std::vector<PositionSet> sets = prefixes(periods, storage);
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;

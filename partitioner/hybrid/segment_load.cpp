@@ -398,8 +398,7 @@ int64_t SegmentLoads::beyond(int64_t group, int64_t from, int64_t units, int64_t
                              const std::function<bool(int64_t)>& takes) const {
   constexpr int64_t kMostTried = 64;
   constexpr int64_t kChannelSteps = 512;  // of a layer
-  const LayerExtent& extent = chain_->extent_of(group);
-  const int64_t of_channel = chain_->split_of(group) == Split::kInputChannels && extent.conv_groups == 1 ? extent.outputs : 1;
+  const int64_t of_channel = chain_->units_of_channel(group);
   const int64_t all = chain_->end_of(group) - chain_->begin_of(group);
   const int64_t step = of_channel * std::max<int64_t>(1, all / of_channel / kChannelSteps);
   // From boundary to boundary between channels, the furthest first.

@@ -26,24 +26,14 @@
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 #include "partitioner/choice/planner.h"
+#include "tests/deploy/session/built_plans.h"
 
 namespace millrace {
 namespace {
 
-Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accounting, const Catalogue& catalogue = shipped_catalogue(),
-                   int64_t micro_batch = 0) {
-  PlanTask task;
-  task.options.micro_batch = micro_batch;
-  task.graph = &graph;
-  task.cluster = cluster_from(cluster, catalogue);
-  task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
-  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
-  task.models = models.of_devices;
-  account(task, accounting);
-  return make_plan(task);
-}
-
-std::optional<Plan> planned(const Graph& graph, const char* cluster) { return outcome_of(graph, cluster, Accounting::kFull).plan; }
+using testing_support::checks_of;
+using testing_support::outcome_of;
+using testing_support::planned;
 
 // Of the zoo, and one whose dense layer would have more multipliers than a zc706, were it to see the whole map at once.
 Model model_of(std::string_view name) {
@@ -54,12 +44,6 @@ Model model_of(std::string_view name) {
   net.flatten("flat");
   net.dense("fc", 10);
   return net.finish();
-}
-
-std::vector<DeviceCheck> checks_of(const Plan& plan, const Graph& graph) {
-  std::vector<int64_t> devices(static_cast<size_t>(plan.devices()));
-  std::iota(devices.begin(), devices.end(), 0);
-  return check_devices(plan, graph, devices);
 }
 
 double slowest_planned_seconds(const std::vector<DeviceCheck>& checks) {
@@ -183,7 +167,8 @@ TEST(BuiltAsPlanned, WithMoreMemoriesThanBlocksOfOneKind) {
 
 // Where memory is short everywhere, engines as they are built decide what is found, and what is ruled out: in steps of channels the search
 // finds 3,357, 2,507, 241 and 378 images/s of the first four. Of the last three the first two were 10% and 3% below their bounds, and of
-// the first and the third boards had too few LUTs for what packs their words off chip.
+// the first and the third boards had too few LUTs for what packs their words off chip. The very last was 1.9% below: one channel less on
+// the first board, and the second's shard divides by lanes that reach much further.
 TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
   struct Case {
     const char *model, *cluster;
@@ -191,7 +176,7 @@ TEST(BuiltAsPlanned, CloseToWhatIsRuledOut) {
   };
   for (const Case& at : {Case{"vgg16-cifar", "vc709x15", 3496}, Case{"vgg11-cifar", "vc709x8+zc706", 2654},
                          Case{"alexnet", "zc706x17", 258}, Case{"vgg16-cifar", "zc706x17", 383}, Case{"vgg11-cifar", "vc709x2", 194},
-                         Case{"alexnet-torch", "vc709x10", 774}, Case{"vgg16", "vc709x17", 115}}) {
+                         Case{"alexnet-torch", "vc709x10", 774}, Case{"vgg16", "vc709x17", 115}, Case{"vgg16", "vc709x5", 30.1}}) {
     const Graph graph(find_model(at.model));
     const Outcome outcome = outcome_of(graph, at.cluster, Accounting::kFull);
     ASSERT_TRUE(outcome.plan) << at.model;

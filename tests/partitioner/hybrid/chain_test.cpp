@@ -40,6 +40,20 @@ TEST(Chain, PositionsOfTheZooAreCutsAndBack) {
   }
 }
 
+TEST(Chain, WholeChannelsEndWhereACutLeavesNoneInPart) {
+  TinyInstances random(4);
+  for (int i = 0; i < 100; ++i) {
+    const Graph graph(random.model());
+    const Chain chain(graph);
+    int64_t last = -1;
+    for (int64_t position = 0; position <= chain.end(); ++position) {
+      EXPECT_EQ(chain.channel_end_before(position), last);
+      const Cut cut = chain.cut_at(position);
+      if (cut.outputs == 0 || chain.split_of(chain.group_at(position)) != Split::kInputChannels) last = position;
+    }
+  }
+}
+
 TEST(Chain, DividesTheImageByOutputsAndTheRestByInputs) {
   const Graph graph(zoo_model("vgg16"));
   const Chain chain(graph);
