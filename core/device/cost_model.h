@@ -138,6 +138,8 @@ class CostModel {
   // Of the steps of a recurrent layer alone, a question whose block has no inputs: likewise, with what is lacking.
   virtual std::string steps_refusal(const ShardQuestion& question) const { return static_cast<void>(question), ""; }
   virtual int64_t channel_quantum() const { return 1; }     // 16 for blocked CPU layouts
+  // Whether the device may hold a part of this layer, which others hold the rest of.
+  virtual bool divides(const Node& head) const { return static_cast<void>(head), true; }
   virtual bool dedicated_engines() const { return false; }  // shards run side by side, each phase with an engine of its own
   // Power of the board while it does so many multiply-accumulates a second; 0: not known.
   virtual double watts(double macs_per_second) const { return 0 * macs_per_second; }

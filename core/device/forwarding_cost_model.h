@@ -37,6 +37,7 @@ class ForwardingCostModel : public CostModel {
   std::string refusal(const Node& node) const override { return model_->refusal(node); }
   std::string steps_refusal(const ShardQuestion& question) const override { return model_->steps_refusal(question); }
   int64_t channel_quantum() const override { return model_->channel_quantum(); }
+  bool divides(const Node& head) const override { return model_->divides(head); }
   bool dedicated_engines() const override { return model_->dedicated_engines(); }
   double watts(double macs_per_second) const override { return model_->watts(macs_per_second); }
 

@@ -308,8 +308,8 @@ EngineSurroundings GeneratedEngines::surroundings_of(const Layer& layer, const G
 ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const {
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
-  return held_shape(
-      layer.whole,
+  return shape_held(
+      layer,
       {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range, layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}},
       engine.lanes);
 }

@@ -123,6 +123,7 @@ class FpgaCostModel final : public CostModel {
   size_t kind_of_period(double seconds) const override { return built_ ? built_->width_for(seconds) : 0; }
   bool may_wait_outside() const override { return built_ && board_.off_chip_bytes_per_second > 0; }
   bool enlarges_engines() const override { return built_ && board_.urams <= 0; }
+  bool divides(const Node& head) const override { return built_ == nullptr || built_->divides(head); }
 
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
     std::vector<LargerEngine> found;

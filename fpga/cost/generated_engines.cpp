@@ -16,11 +16,13 @@ namespace millrace {
 namespace {
 
 bool can_be_built(const ConvolutionShape& shape) {
-  if (takes_map_flat(shape)) return true;
-  return shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w && shape.groups <= 2 &&
+  return shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w &&
          shape.pad_h <= shape.kernel_h / 2;
 }
 
+// Channels of a part that do not mix have kernels of zero between them: of more groups a part computes so much more than the whole that
+// none is worth it.
+constexpr int64_t kMostDividedGroups = 2;
 // Layers of the image with fewer are divided by outputs.
 constexpr int64_t kFewInputs = 16;
 
@@ -40,34 +42,37 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
     const Node& node = graph.nodes()[i];
     std::optional<ConvolutionShape> shape = layer_shape(graph, node);
     if (!shape) continue;
-    // A map that is taken flat is one to streams.
-    if (!takes_map_flat(*shape)) shape = held_shape(*shape, {{0, shape->inputs}, {0, shape->outputs}}, 1);
+    // A map that is taken flat is one to streams. A kernel with zeros may cover the map and is not taken so.
+    const bool is_flat = takes_map_flat(*shape);
+    if (!is_flat) shape = held_windows(*shape, {{0, shape->inputs}, {0, shape->outputs}});
     for (Width& width : widths_) width.cycles = std::max(width.cycles, stream_cycles(*shape, width.lanes));
-    if (!can_be_built(*shape)) continue;
+    if (!is_flat && !can_be_built(*shape)) continue;
     const bool dense = std::holds_alternative<Dense>(node.layer.operation);
     const bool error_back = node.error_needed && !reads_network_input(graph, node);
     Layer layer{.whole = *shape,
                 .elements_per_channel = dense ? shape->height * shape->width : 1,
+                .is_flat = is_flat,
                 .error_back = error_back,
                 .by_outputs = reads_network_input(graph, node) && shape->inputs < kFewInputs,
                 .alike = i,
                 .error_block_rows = 1,
-                .dropout_cycles = 0,
+                .dropout_cycles = {},
                 .after = nullptr,
                 .fronts = {}};
     add_blocks_after(item(graph.groups(), node.group), layer);
-    const auto alike = std::ranges::find_if(
-        layers_, [&](const std::optional<Layer>& other) { return other && other->whole == *shape && other->error_back == error_back; });
+    const auto alike = std::ranges::find_if(layers_, [&](const std::optional<Layer>& other) {
+      return other && other->whole == *shape && other->is_flat == is_flat && other->error_back == error_back;
+    });
     if (alike != layers_.end()) {
       layer.fronts = (*alike)->fronts;
     } else {
       // Of a map that is taken flat, engines depend on the streams' width.
       for (size_t width = 0; width < widths_.size(); ++width) {
-        if (width > 0 && !takes_map_flat(*shape)) {
+        if (width > 0 && !is_flat) {
           layer.fronts.push_back(layer.fronts.front());
           continue;
         }
-        const int64_t inputs = rounded_up(shape->inputs, takes_map_flat(*shape) ? widths_[width].lanes : 1);
+        const int64_t inputs = rounded_up(shape->inputs, is_flat ? widths_[width].lanes : 1);
         layer.fronts.push_back({std::make_shared<Fronts>(inputs), std::make_shared<Fronts>(shape->outputs)});
       }
     }
@@ -82,11 +87,14 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
 // Nothing where some layer behind the sum has no hardware.
 void GeneratedEngines::add_blocks_after(const LayerGroup& group, Layer& layer) const {
   std::vector<BlocksAfterSum> after;
+  int64_t slowest_dropout = 0;
   try {
     for (const Width& width : widths_) {
       const MemoriesAfterSum memories = memories_after_sum(*graph_, group, width.lanes);
       layer.error_block_rows = std::max(layer.error_block_rows, memories.error_block_rows);
-      layer.dropout_cycles = std::max(layer.dropout_cycles, memories.dropout_cycles);
+      // A longer period has narrower streams, and never slower ones.
+      slowest_dropout = std::max(slowest_dropout, memories.dropout_cycles);
+      layer.dropout_cycles.push_back(slowest_dropout);
       BlocksAfterSum blocks{.before = {}, .bram18 = memories.bram18, .large = {}};
       for (const MemoryShape& memory : memories.before) blocks.before.emplace_back(memory);
       for (const MemoryShape& memory : memories.large) blocks.large.emplace_back(memory);
@@ -104,8 +112,12 @@ const BlocksAfterSum* GeneratedEngines::after_sum(const GeneratedEngine& engine)
   return layer.after ? &(*layer.after)[engine.width] : nullptr;
 }
 
+ConvolutionShape GeneratedEngines::shape_held(const Layer& layer, const HeldChannels& held, int64_t lanes) {
+  return layer.is_flat ? held_shape(layer.whole, held, lanes) : held_windows(layer.whole, held);
+}
+
 ConvolutionShape GeneratedEngines::whole_shape(const Layer& layer, int64_t lanes) {
-  return held_shape(layer.whole, {{0, layer.whole.inputs}, {0, layer.whole.outputs}}, lanes);
+  return shape_held(layer, {{0, layer.whole.inputs}, {0, layer.whole.outputs}}, lanes);
 }
 
 GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, size_t width, const ConvolutionShape& held) const {
@@ -179,6 +191,17 @@ GeneratedEngine GeneratedEngines::of_size(GeneratedEngine engine, int64_t most_t
   return all.empty() ? engine : all.back();
 }
 
+size_t GeneratedEngines::place_of(const Node& node) const {
+  const auto place = &node - graph_->nodes().data();
+  MILLRACE_CHECK(place >= 0 && place < static_cast<std::ptrdiff_t>(layers_.size()), "layer {} is another graph's", node.layer.name);
+  return to_size(place);
+}
+
+bool GeneratedEngines::divides(const Node& node) const {
+  const std::optional<Layer>& layer = item(layers_, place_of(node));
+  return !layer || layer->whole.groups <= kMostDividedGroups;
+}
+
 size_t GeneratedEngines::width_for(double period_seconds) const {
   const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
   return to_size(std::ranges::find_if(widths_, [=](const Width& width) { return width.cycles <= passing; }) - widths_.begin());
@@ -193,8 +216,7 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
 
 std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                                 double clock_hz) const {
-  const auto place = &node - graph_->nodes().data();
-  MILLRACE_CHECK(place >= 0 && place < static_cast<std::ptrdiff_t>(layers_.size()), "layer {} is another graph's", node.layer.name);
+  const size_t place = place_of(node);
   if (!item(layers_, place)) return std::nullopt;
   const Layer& layer = *item(layers_, place);
   const ConvolutionShape& whole = layer.whole;
@@ -202,11 +224,13 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
   built.error_back = layer.error_back;
   built.held = whole_shape(layer, built.lanes);
   built.width = width_for(period_seconds);
-  if (built.width == widths_.size() || layer.dropout_cycles > whole_cycles(period_seconds, slowest_clock_hz_)) return built;
+  if (built.width == widths_.size()) return built;
+  const int64_t dropout_cycles = layer.after ? item(layer.dropout_cycles, built.width) : 0;
+  if (dropout_cycles > whole_cycles(period_seconds, slowest_clock_hz_)) return built;
   built.lanes = widths_[built.width].lanes;
-  built.stream_seconds = static_cast<double>(std::max(stream_cycles(whole, built.lanes), layer.dropout_cycles)) / slowest_clock_hz_;
+  built.stream_seconds = static_cast<double>(std::max(stream_cycles(whole, built.lanes), dropout_cycles)) / slowest_clock_hz_;
   HeldChannels held{{0, whole.inputs}, {0, whole.outputs}};
-  if (!blocks.empty()) {
+  if (!blocks.empty() && whole.groups <= kMostDividedGroups) {
     ChannelRange inputs = blocks.front().inputs, outputs = blocks.front().outputs;
     for (const Block& block : blocks) {
       inputs = joined(inputs, block.inputs);
@@ -217,8 +241,8 @@ std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node
     if (!by_outputs) held.inputs = whole_lane_groups(inputs, layer.elements_per_channel, built.lanes, whole.inputs);
     if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, built.lanes, whole.outputs);
   }
-  built.held = held_shape(whole, held, built.lanes);
-  built.layer = to_size(place);
+  built.held = shape_held(layer, held, built.lanes);
+  built.layer = place;
   built.cycles_given = whole_cycles(period_seconds, clock_hz);
   built.passes = true;
   return built;
@@ -233,10 +257,10 @@ void GeneratedEngines::add_engine(GeneratedEngine& built) const {
   built.engine = *engine;
   built.reserved_tiles = built.engine.tiles();
   built.cycles = engine_cycles(built.engine, built.held);
-  if (built.held.groups > 1) {  // a part computes as much as the whole, or more
+  if (built.held.groups > 1 && built.held.groups <= kMostDividedGroups) {  // a part computes as much as the whole, or more
     const ConvolutionShape& whole = layer.whole;
-    const ConvolutionShape part = held_shape(
-        whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, built.lanes, whole.inputs), {0, whole.outputs}}, built.lanes);
+    const ConvolutionShape part = shape_held(
+        layer, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, built.lanes, whole.inputs), {0, whole.outputs}}, built.lanes);
     const std::optional<EngineParallelism> of_part = engine_within(layer, built.width, part, cycles);
     if (!of_part) built.keeps_up = false;
     if (of_part) built.reserved_tiles = std::max(built.reserved_tiles, of_part->tiles());

@@ -8,9 +8,9 @@
 // keeps the period is taken (engine_sizing.h), where what is dropped behind the sum passes within it, too: the generator's own functions,
 // so it builds what is planned. Its memories are counted in blocks (built_memory.h), and what a search reserves for it never falls as the
 // shard grows. Of a shard whose words are streamed, a larger engine may leave less of them empty. Nothing comes back for layers without
-// such an engine (more than two channel groups, kernels that are not square, recurrent ones): those keep the paper's free counts. A longer
-// period never asks for a larger engine, a shard that holds another never for a smaller one; a smaller engine may take more memory. Borrows
-// the graph. Thread safe; fronts are kept.
+// such an engine (kernels that no square one stands for, recurrent ones): those keep the paper's free counts. Convolutions of more than two
+// channel groups stay whole. A longer period never asks for a larger engine, a shard that holds another never for a smaller one; a smaller
+// engine may take more memory. Borrows the graph. Thread safe; fronts are kept.
 #pragma once
 
 #include <algorithm>
@@ -108,6 +108,8 @@ class GeneratedEngines {
   std::optional<GeneratedEngine> without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                 double clock_hz) const;
   void add_engine(GeneratedEngine& built) const;
+  // Whether a shard may be a part of the layer: convolutions of many groups stay whole.
+  bool divides(const Node& node) const;
   // Which of the widths that the ring's streams may have they have for a period; beyond the last where no width is enough.
   size_t width_for(double period_seconds) const;
   // Of an answer that keeps up: as it is built.
@@ -153,16 +155,17 @@ class GeneratedEngines {
   struct Layer {
     ConvolutionShape whole;            // of the map, also where it is taken flat
     int64_t elements_per_channel = 1;  // of a dense layer's input
+    bool is_flat = false;              // the map is taken so
     bool error_back = false;
     bool by_outputs = false;  // how it is divided
     size_t alike = 0;         // the first layer whose engines take the same memories
     int64_t error_block_rows = 1;
-    int64_t dropout_cycles = 0;                                // of the slowest unit behind the sum, with streams of any width
+    std::vector<int64_t> dropout_cycles;  // by width of the streams, of the slowest unit behind the sum, with streams up to there
     std::shared_ptr<const std::vector<BlocksAfterSum>> after;  // by width of the streams
     std::vector<FrontsOfWidth> fronts;                         // by width of the streams; one for all layers alike
 
     // Of a map that is taken flat, the engine's channels of each of the map's.
-    int64_t channels_of_each() const { return takes_map_flat(whole) ? whole.height * whole.width : 1; }
+    int64_t channels_of_each() const { return is_flat ? whole.height * whole.width : 1; }
     int64_t map_channels(const ConvolutionShape& held) const { return held.inputs / channels_of_each(); }
   };
   // Of the ring's streams, in steps of a power of two: what the slowest takes.
@@ -291,6 +294,8 @@ class GeneratedEngines {
   static EngineSurroundings surroundings_of(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights);
   ConvolutionShape shape_at(const Layer& layer, const GeneratedEngine& engine, size_t place, int64_t step) const;
   // The whole layer, behind streams of such a width.
+  size_t place_of(const Node& node) const;
+  static ConvolutionShape shape_held(const Layer& layer, const HeldChannels& held, int64_t lanes);
   static ConvolutionShape whole_shape(const Layer& layer, int64_t lanes);
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
   // Of an engine of any board; 0: of any number.

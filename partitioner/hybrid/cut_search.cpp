@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <ranges>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/index.h"
 
 namespace millrace {
 namespace {
+
+// From the first device on: how many ends of each are kept, and whether of different channels. Mostly one is enough.
+constexpr std::pair<size_t, bool> kTries[] = {{1, false}, {4, false}, {16, true}};
 
 // Positions [first, last].
 struct Range {
@@ -47,11 +52,25 @@ CutSearch::CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::sp
   MILLRACE_CHECK(static_cast<int64_t>(links.size()) == devices() - 1, "a ring of D devices has D-1 links");
   for (int64_t d = 0; d + 1 < devices(); ++d)
     quanta_.push_back(std::max(segments.model(d).channel_quantum(), segments.model(d + 1).channel_quantum()));
-  using Kind = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+  const Chain& chain = segments.chain();
+  std::map<size_t, std::set<int64_t>> whole_of;  // by kind of device
+  for (int64_t d = 0; d < devices(); ++d) {
+    const auto [whole, is_new] = whole_of.try_emplace(segments.kind_of(d));
+    for (int64_t g = 0; is_new && g < chain.groups(); ++g)
+      if (!segments.model(d).divides(chain.head_of(g))) whole->second.insert(g);
+  }
+  const auto stay_whole = [&](int64_t link) {
+    std::set<int64_t> whole = whole_of.at(segments.kind_of(link));
+    whole.merge(std::set<int64_t>(whole_of.at(segments.kind_of(link + 1))));
+    return whole;
+  };
+  using Kind = std::tuple<int64_t, int64_t, int64_t, int64_t, std::set<int64_t>>;
   std::map<Kind, size_t> known;
   for (size_t i = 0; i < links.size(); ++i) {
-    const Kind kind{links[i].forward_bits_per_second, links[i].backward_bits_per_second, links[i].shared_bits_per_second, quanta_[i]};
+    const Kind kind{links[i].forward_bits_per_second, links[i].backward_bits_per_second, links[i].shared_bits_per_second, quanta_[i],
+                    stay_whole(static_cast<int64_t>(i))};
     kinds_.push_back(known.emplace(kind, known.size()).first->second);
+    if (kinds_.back() == whole_.size()) whole_.push_back(std::get<4>(kind));
   }
 }
 
@@ -66,11 +85,12 @@ void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int6
   std::optional<PositionSet>& everywhere = memory.allowed[kinds_[index]];
   if (!everywhere) {
     everywhere = cuts_->allowed(links_[index], seconds, quanta_[index], 0, chain.end());
-    if (rules_.whole_layers) {
-      std::erase_if(*everywhere, [&](const Progression& run) {
-        return run.begin != chain.end() && run.begin != chain.begin_of(chain.group_at(run.begin));
-      });
-    }
+    const std::set<int64_t>& whole = whole_[kinds_[index]];
+    std::erase_if(*everywhere, [&](const Progression& run) {
+      if (run.begin == chain.end()) return false;
+      const int64_t group = chain.group_at(run.begin);
+      return run.begin != chain.begin_of(group) && (rules_.whole_layers || whole.contains(group));
+    });
   }
   auto run = std::lower_bound(everywhere->begin(), everywhere->end(), first,
                               [](const Progression& candidate, int64_t position) { return candidate.end < position; });
@@ -180,8 +200,9 @@ CutSearch::Reached CutSearch::reached(const Periods& periods, const Storage& sto
   return reached;
 }
 
-std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage, size_t kept) const {
-  constexpr int64_t kMostTried = 64;  // channels at whose end a link allows a cut, from the furthest back
+std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& periods, const Storage& storage, size_t kept,
+                                                               bool whole_channels) const {
+  constexpr int64_t kMostTried = 64;  // ends that a link allows, from the furthest back
   struct End {
     int64_t position = 0;
     std::vector<int64_t> cuts;
@@ -195,12 +216,12 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
       int64_t tried = 0;
       size_t found = 0;
       const PositionSet allowed = next(d, {{start.position, start.position, 1}}, periods, storage, 0, memory);
-      // Within a channel the furthest alone: engines hold whole ones, so they are the same for all ends there.
+      // Engines hold whole channels, so they are the same for all ends within one: of those the furthest alone leads to others.
       int64_t furthest = chain.end();
       for (const Progression& run : std::views::reverse(allowed))
         for (; found < kept && tried < kMostTried && furthest >= run.begin; ++tried) {
           const int64_t at = within(run, run.begin, furthest).end;
-          furthest = chain.channel_end_before(at);
+          furthest = whole_channels ? chain.channel_end_before(at) : at - 1;
           if (std::ranges::find(ends, at, &End::position) != ends.end() ||
               !segments_->fits(d, start.position, at, periods.compute, storage, &memory.found))
             continue;
@@ -222,8 +243,8 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_from_first(const Periods& pe
 
 std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, const Storage& storage) const {
   if (segments_->counts_built())
-    for (const size_t kept : {size_t{1}, size_t{4}, size_t{16}})  // mostly one is enough
-      if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage, kept)) return cuts;
+    for (const auto& [kept, whole_channels] : kTries)
+      if (std::optional<std::vector<int64_t>> cuts = cuts_from_first(periods, storage, kept, whole_channels)) return cuts;
   const std::vector<PositionSet> sets = prefixes(periods, storage);
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
   const Chain& chain = segments_->chain();

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -70,8 +71,9 @@ class CutSearch {
   };
   Memory new_memory() const { return {std::vector<std::optional<PositionSet>>(kinds_.size()), {}, SegmentLoads::Found(*segments_)}; }
   // From the first device on, each as far as it goes and shown to fit: for loads of which a larger stretch may demand less. May miss cuts.
-  // `kept`: ends of a device, the furthest, from which the next one is looked at.
-  std::optional<std::vector<int64_t>> cuts_from_first(const Periods& periods, const Storage& storage, size_t kept) const;
+  // `kept`: ends of a device, the furthest, from which the next one is looked at. `whole_channels`: one of each channel.
+  std::optional<std::vector<int64_t>> cuts_from_first(const Periods& periods, const Storage& storage, size_t kept,
+                                                      bool whole_channels) const;
   std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage, Reached* reached = nullptr) const;
   PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
                    Memory& memory) const;
@@ -83,7 +85,8 @@ class CutSearch {
   std::span<const Link> links_;
   CutRules rules_;
   std::vector<int64_t> quanta_;  // per link
-  std::vector<size_t> kinds_;    // per link: links of equal bandwidth and quantum share one
+  std::vector<size_t> kinds_;    // per link: links of equal bandwidth and quantum, between devices that divide the same layers, share one
+  std::vector<std::set<int64_t>> whole_;  // per kind: groups that a device beside it does not divide
 };
 
 }  // namespace millrace

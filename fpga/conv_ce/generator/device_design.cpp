@@ -184,9 +184,8 @@ void place_act_ram(const Shard& planned, int64_t period_cycles, ShardDesign& sha
 }
 
 // A plan that counts what is built says the very engine.
-void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape& whole, int64_t period_cycles, const ShardDesign& shard) {
+void check_engine(const Plan& plan, const Shard& planned, int64_t period_cycles, const ShardDesign& shard) {
   if (period_cycles <= 0 || engine_period_of(plan) <= 0 || bits_of(plan.arithmetic.wire) != kElementBits) return;
-  if (whole.groups > 2) return;  // planned as the paper counts
   const int64_t built = shard.engine.tiles() * shard.engine.taps();
   for (const PhaseEngine& engine : planned.phases)
     if (engine.multipliers != built)
@@ -286,7 +285,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   shard.lanes = design.lanes;
   shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles,
                                {.multipliers = shard.planned_multipliers, .may_be_larger = engine_period_of(plan) > 0});
-  check_engine(plan, planned, whole, design.period_cycles, shard);
+  check_engine(plan, planned, design.period_cycles, shard);
   // A group that goes on elsewhere has the last device's rows: whether it un-pools in blocks.
   const bool owner = shard.owner;
   design.shards.push_back(std::move(shard));

@@ -68,6 +68,10 @@ bool takes_map_flat(const ConvolutionShape& whole) {
 ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes) {
   if (takes_map_flat(whole))
     return {.inputs = rounded_up(held.inputs.size(), lanes) * whole.height * whole.width, .outputs = held.outputs.size()};
+  return held_windows(whole, held);
+}
+
+ConvolutionShape held_windows(const ConvolutionShape& whole, const HeldChannels& held) {
   const bool is_square = whole.kernel_h == whole.kernel_w && whole.pad_h == whole.pad_w && whole.dilation_h == 1 && whole.dilation_w == 1;
   ConvolutionShape shape = is_square ? whole : with_square_kernel(whole).value_or(whole);
   shape.inputs = held.inputs.size();

@@ -59,6 +59,8 @@ struct HeldChannels {
 // one, with kernels of zero between channels that do not mix: errors of all inputs leave it. A kernel that is dilated or not square
 // is a larger one with zeros (square_kernel.h).
 ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held, int64_t lanes);
+// Likewise, of a layer whose map is not taken flat.
+ConvolutionShape held_windows(const ConvolutionShape& whole, const HeldChannels& held);
 
 // What the maps before and behind the layer's sum take to pass.
 int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);
