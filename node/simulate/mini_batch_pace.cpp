@@ -16,11 +16,14 @@ namespace {
 constexpr int64_t kMostMicroBatches = 16;
 constexpr int64_t kMostOfSeveralSamples = 8;  // where a micro-batch has more than one
 constexpr int64_t kFewestMicroBatches = 4;
-constexpr double kFewRows = 8192;       // of a run that is short however long its mini-batches are
+constexpr double kFewRows = 32768;       // of a run that is short however long its mini-batches are
 constexpr int64_t kSteadySamples = 48;  // at least
 constexpr double kUpdatePeriods = 1.8;
 constexpr double kSteady = 5e-3;     // by how much what a sample takes may differ between two lengths
 constexpr double kKeepsPace = 2e-3;  // by how much a sample may take longer than a period between updates
+// By how much the last two mini-batches of a run may differ, or it is run again with so many.
+constexpr double kAlike = 2e-3;
+constexpr int64_t kMostToSettle = 6;
 
 // The same plan with an update after so many micro-batches.
 Plan with_mini_batch(const Plan& plan, const Graph& graph, int64_t micro_batches) {
@@ -55,6 +58,17 @@ double longest_update(const Plan& plan) {
   return 1e-12 * static_cast<double>(*std::ranges::max_element(picoseconds));
 }
 
+// The last two mini-batches, of three at least.
+bool last_two_alike(const Plan& plan, const SimulationResult& result) {
+  const int64_t whole = result.samples / plan.mini_batch;
+  if (whole < 3) return true;
+  const auto end_of = [&](int64_t mini_batch) {
+    return static_cast<double>(item(result.finished, (mini_batch + 1) * plan.mini_batch - 1));
+  };
+  const double last = end_of(whole - 1) - end_of(whole - 2), before = end_of(whole - 2) - end_of(whole - 3);
+  return std::abs(last - before) <= kAlike * last;
+}
+
 }  // namespace
 
 MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replicas& replicas) {
@@ -67,10 +81,8 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
   const bool passes = std::any_of(plan.flows.begin(), plan.flows.end(), [](const Flow& flow) { return carries_parameters(flow); });
   if (!some_turn && !(plan.alignment == Alignment::kFlush && passes))
     run = std::min(all, plan.alignment == Alignment::kFlush ? most : std::max(most, plan.windows.front()));
-  // Its windows hold more samples in longer mini-batches, and what those fill may slow down late: a short run tells.
-  if (plan.alignment == Alignment::kFlush && pace.streams &&
-      rows_of_sample(plan, graph) * static_cast<double>(2 * plan.mini_batch) <= kFewRows)
-    run = all;
+  // What fills may slow a ring down late: a short run tells.
+  if (pace.streams && rows_of_sample(plan, graph) * static_cast<double>(2 * plan.mini_batch) <= kFewRows) run = all;
   // Of parameters stored elsewhere a mini-batch takes a pass more than it has micro-batches: in shorter ones that can fill a link.
   Plan shorter = run == all ? plan : with_mini_batch(plan, graph, run);
   while (run < all && simulation::pace_of(shorter, graph).period > pace.period) {
@@ -100,6 +112,7 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
     return {.seconds = period * static_cast<double>(plan.mini_batch) + 1e-12 * static_cast<double>(held), .origin = "modelled"};
   }
   double between = 0;
+  bool settled = true;
   const auto seconds_of = [&](const Plan& asked, int64_t count) {
     SimulationOptions options;
     options.samples = count;
@@ -108,9 +121,12 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
     options.scenario.replicas = replicas;
     const SimulationResult result = simulate(asked, graph, options);
     between = seconds_between_updates(asked, result);
+    settled = last_two_alike(asked, result);
     return static_cast<double>(asked.mini_batch) / mini_batch_rate(asked, result);
   };
   double seconds = seconds_of(shorter, samples_of(run));
+  // The first mini-batches fill a ring, in some for longer than in others.
+  if (!settled && samples_of(run) < kMostToSettle * shorter.mini_batch) seconds = seconds_of(shorter, kMostToSettle * shorter.mini_batch);
   const bool keeps_pace = some_turn || between <= period * (1 + kKeepsPace);
   double each = keeps_pace ? period : between;
   // Parameters from elsewhere, or windows that Act-RAM keeps small, may hold a ring back at every sample: twice as long a mini-batch tells.
