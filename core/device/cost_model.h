@@ -57,7 +57,8 @@ struct ShardQuestion {
   int64_t micro_batch = 1;
   int64_t time_chunks = 1;    // parts of a sequence that F and E take one by one, of a layer that can: each a kernel of its own
   bool recompute = false;     // what recurrent layers keep is made again before E (core/plan/recomputation.h), where shards take turns
-  int64_t window = 1;         // micro-batches in flight; devices with engines of their own do not read it
+  int64_t window = 1;         // micro-batches held, from F to G; devices with engines of their own do not read it
+  int64_t errors_held = 1;    // likewise, from E to G
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows
   double period_seconds = 0;  // one sample every so often; devices that take turns do not read it
   int optimizer_slots = 0;
@@ -137,7 +138,7 @@ class CostModel {
   virtual std::string refusal(const Node& node) const { return static_cast<void>(node), ""; }
   // Of the steps of a recurrent layer alone, a question whose block has no inputs: likewise, with what is lacking.
   virtual std::string steps_refusal(const ShardQuestion& question) const { return static_cast<void>(question), ""; }
-  virtual int64_t channel_quantum() const { return 1; }     // 16 for blocked CPU layouts
+  virtual int64_t channel_quantum() const { return 1; }  // 16 for blocked CPU layouts
   // Whether the device may hold a part of this layer, which others hold the rest of.
   virtual bool divides(const Node& head) const { return static_cast<void>(head), true; }
   virtual bool dedicated_engines() const { return false; }  // shards run side by side, each phase with an engine of its own

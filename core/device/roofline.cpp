@@ -151,7 +151,8 @@ class RooflineCostModel final : public CostModel {
     const double held = held_elements(question, extent) - (memory.shared > 0 ? extent.kept : 0);
     memory.activations = roofline_.element_bytes * held * batch * static_cast<double>(question.window) + memory.shared;
     memory.parameters = kParameterBytes * extent.parameters() * copies;
-    memory.fixed = memory.activations + kParameterBytes * parameters + roofline_.element_bytes * errors;
+    memory.fixed =
+        memory.activations + kParameterBytes * parameters + roofline_.element_bytes * errors * static_cast<double>(question.errors_held);
     return memory;
   }
 

@@ -28,4 +28,15 @@ int64_t micro_batches_held(const ScheduleSpec& spec) { return window_in_use(spec
 
 int64_t errors_held(const ScheduleSpec& spec) { return gradient_lag(spec) + 1; }
 
+HeldByDevice held_by_devices(Alignment alignment, int64_t micro_batches, std::span<const int64_t> windows) {
+  HeldByDevice held;
+  for (const int64_t window : windows) {
+    const ScheduleSpec spec{
+        .alignment = alignment, .micro_batches = micro_batches, .window = window, .ring_window = *std::ranges::max_element(windows)};
+    held.micro_batches.push_back(micro_batches_held(spec));
+    held.errors.push_back(errors_held(spec));
+  }
+  return held;
+}
+
 }  // namespace millrace

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/plan/schedule.h"
 
@@ -19,5 +21,11 @@ int64_t gradient_lag(const ScheduleSpec& spec);
 int64_t micro_batches_held(const ScheduleSpec& spec);
 // Errors: from E to G.
 int64_t errors_held(const ScheduleSpec& spec);
+
+// Both, of each device of a ring with such windows.
+struct HeldByDevice {
+  std::vector<int64_t> micro_batches, errors;
+};
+HeldByDevice held_by_devices(Alignment alignment, int64_t micro_batches, std::span<const int64_t> windows);
 
 }  // namespace millrace

@@ -60,8 +60,8 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     if (s.turns < 0) continue;
     const Turns& turns = item(network.turns, s.turns);
     for (size_t m = 0; m < turns.updated.size(); ++m) result.updates.push_back({s.device, static_cast<int64_t>(m), turns.updated[m]});
-    device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
-    const int64_t each = (turns.act_bits_of_window - turns.act_bits_shared) / turns.window;
+    device_of(s.device).act_ram_plan_bits = turns.act_bits_held;
+    const int64_t each = (turns.act_bits_held - turns.act_bits_shared) / turns.held;
     device_of(s.device).act_ram_peak_bits = each * turns.peak_in_flight + turns.act_bits_shared;
   }
   for (const UnitQueue& stream : network.streams) {

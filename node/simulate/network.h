@@ -235,11 +235,11 @@ struct Turns {
   size_t next = 0;
   int32_t gradient_out = -1;
   int64_t in_flight = 0, peak_in_flight = 0;
-  int64_t all_reduce = 0;                               // picoseconds of a mini-batch: what replicas need to agree
-  int64_t act_bits_of_window = 0, act_bits_shared = 0;  // shared: among them, once, whatever is in flight
-  int64_t window = 1;
-  int64_t rows = 0;          // of states, of steps that devices share
-  int64_t rows_of_step = 1;  // that projects: two
+  int64_t all_reduce = 0;                          // picoseconds of a mini-batch: what replicas need to agree
+  int64_t act_bits_held = 0, act_bits_shared = 0;  // of all micro-batches held; shared: among them, once, whatever is in flight
+  int64_t held = 1;                                // micro-batches, from F to G
+  int64_t rows = 0;                                // of states, of steps that devices share
+  int64_t rows_of_step = 1;                        // that projects: two
   int64_t phase = 0;
   bool keeps_card = false;       // from the first chunk of an action to the last: its weights are there once
   std::vector<int64_t> updated;  // the end of each update

@@ -11,6 +11,7 @@
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 #include "core/plan/recomputation.h"
+#include "core/plan/retention.h"
 #include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
 
@@ -96,11 +97,10 @@ class SequentialDevice {
     const bool works = all(turns.forward) + all(turns.back) + turns.gradient + turns.update > 0;
     if (!context_.network.ranks.empty() && works) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
     turns.keeps_card = chunks_ > 1 && folds(context_.plan.cluster) && card_loads();
-    turns.window = item(context_.plan.windows, device_);
-    for (const int64_t shard : item(context_.shards_of, device_))
-      turns.act_bits_of_window += item(context_.plan.shards, shard).act_ram_bits;
+    turns.held = micro_batches_held(schedule_spec(context_.plan, device_, 1));
+    for (const int64_t shard : item(context_.shards_of, device_)) turns.act_bits_held += item(context_.plan.shards, shard).act_ram_bits;
     const double shared_bytes = figures_of_recomputation(context_.plan, context_.graph, device_).bytes_shared;
-    turns.act_bits_shared = std::min<int64_t>(std::llround(8 * shared_bytes), turns.act_bits_of_window);
+    turns.act_bits_shared = std::min<int64_t>(std::llround(8 * shared_bytes), turns.act_bits_held);
     Station station;
     station.kind = StationKind::kTurns;
     station.timed = true;

@@ -30,7 +30,8 @@ KindCosts::Asked KindCosts::question(size_t device, const Unit& unit) const {
   made.asked.blocks = made.blocks;
   made.asked.after = made.after;
   made.asked.micro_batch = request_.micro_batch;
-  made.asked.window = request_.windows[device];
+  made.asked.window = held_.micro_batches[device];
+  made.asked.errors_held = held_.errors[device];
   made.asked.optimizer_slots = task_.options.optimizer.slots();
   made.asked.arithmetic = task_.options.arithmetic;
   made.asked.recompute = task_.options.recompute;
@@ -44,7 +45,8 @@ KindCosts::Asked KindCosts::shared_question(size_t device, const Unit& steps, si
   made.asked.owner = device == last;
   if (device != last) made.after.clear();
   made.asked.after = made.after;
-  made.asked.window = request_.windows[last];
+  made.asked.window = held_.micro_batches[last];
+  made.asked.errors_held = held_.errors[last];
   return made;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/plan/assemble.h"
+#include "core/plan/retention.h"
 #include "partitioner/baseline/kind_units.h"
 #include "partitioner/planning/planning.h"
 
@@ -26,7 +27,12 @@ using Amounts = std::array<double, kMostResources>;
 class KindCosts {
  public:
   KindCosts(const PlanTask& task, const std::vector<Unit>& units, const PlanRequest& request)
-      : task_(task), graph_(*task.graph), units_(units), request_(request), devices_(task.models.size()) {}
+      : task_(task),
+        graph_(*task.graph),
+        units_(units),
+        request_(request),
+        held_(held_by_devices(request.alignment, request.mini_batch / request.micro_batch, request.windows)),
+        devices_(task.models.size()) {}
 
   // A question borrows blocks and layers.
   struct Asked {
@@ -78,6 +84,7 @@ class KindCosts {
   const Graph& graph_;
   const std::vector<Unit>& units_;
   const PlanRequest request_;
+  const HeldByDevice held_;
   size_t devices_;
   std::map<std::pair<size_t, int64_t>, ShardDemand> demands_;
   std::map<std::tuple<const CostModel*, int64_t, bool, bool, int64_t, int64_t>, double> shares_;

@@ -68,6 +68,7 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
                            std::vector<int64_t> windows)
     : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {
   waiting_ = waiting_samples(task, micro_batch_, windows_);
+  held_ = held_by_devices(task.options.alignment, task.options.mini_batch / micro_batch_, windows_);
   latency_seconds_.assign(task.models.size(), 0);
   for (size_t d = task.models.size(); !task.options.fpdeep_lifetimes && d-- > 1;)
     latency_seconds_[d - 1] = latency_seconds_[d] + 2e-6 * task.cluster.links[d - 1].latency_us;
@@ -152,7 +153,8 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.gradient_samples_held = gradient_samples_held_;
   question.streamed_words = task_->options.streamed_words;
   question.micro_batch = micro_batch_;
-  question.window = fast_item(windows_, device);
+  question.window = fast_item(held_.micro_batches, device);
+  question.errors_held = fast_item(held_.errors, device);
   question.lifetime = lifetime(device, group, fast_item(searched_latency_, device), period);
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "core/base/index.h"
+#include "core/plan/retention.h"
 #include "partitioner/hybrid/chain.h"
 #include "partitioner/planning/planning.h"
 
@@ -231,6 +232,7 @@ class SegmentLoads {
   std::vector<double> waiting_;           // per device, samples: what micro-batches add to every lifetime
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
+  HeldByDevice held_;             // by devices that take turns
   std::vector<size_t> kinds_;     // per device
   std::vector<int64_t> off_chip_from_;
   std::vector<bool> on_chip_;   // per group: options.on_chip

@@ -12,6 +12,8 @@
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
+#include "core/plan/retention.h"
+#include "core/plan/schedule.h"
 #include "core/plan/seats.h"
 
 namespace millrace {
@@ -310,7 +312,10 @@ class Summarizer {
       const double bound_pace = summary_.mini_batch_seconds > 0 ? 1 : pace;
       summary_.lower_bound_images_per_second = bound_pace / plan_.lower_bound_seconds_per_image;
     }
-    summary_.in_flight_samples = plan_.windows.front() * plan_.micro_batch;
+    // Where gradients wait, micro-batches stay that others are let in for; the last one waited for is through by then.
+    int64_t waits = 0;
+    for (int64_t d = 0; d < plan_.devices(); ++d) waits = std::max(waits, gradient_lag(schedule_spec(plan_, d, 1)) - 1);
+    summary_.in_flight_samples = (plan_.windows.front() + waits) * plan_.micro_batch;
     for (const Constant& constant : plan_.constants) {
       if (constant.name == kInFlightSamples) summary_.in_flight_samples = static_cast<int64_t>(constant.value);
       if (constant.name == kFasterBetweenUpdates) summary_.faster_between_updates = constant.value;

@@ -20,10 +20,11 @@
 namespace millrace::testing_support {
 
 inline Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accounting, const Catalogue& catalogue = shipped_catalogue(),
-                          int64_t micro_batch = 0, int64_t mini_batch = 0) {
+                          int64_t micro_batch = 0, int64_t mini_batch = 0, Alignment alignment = Alignment::kFpdeep) {
   PlanTask task;
   task.options.micro_batch = micro_batch;
   if (mini_batch > 0) task.options.mini_batch = mini_batch;
+  task.options.alignment = alignment;
   task.graph = &graph;
   task.cluster = cluster_from(cluster, catalogue);
   task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};

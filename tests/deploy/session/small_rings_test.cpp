@@ -1,11 +1,13 @@
-// Plans of small networks on boards: what they promise beside what is built, and beside long runs.
+// Plans of small networks: what they promise beside what is built, and beside long runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/documents/model.h"
+#include "core/graph/zoo.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "node/simulate/simulate.h"
 #include "tests/deploy/session/built_plans.h"
@@ -82,6 +84,23 @@ TEST(SmallRings, DropoutTakesAsLongAsItIsBuilt) {
     const std::vector<DeviceCheck> checks = checks_of(*outcome.plan, graph);
     const double built = std::ranges::max(checks, {}, &DeviceCheck::built_seconds).built_seconds;
     EXPECT_NEAR(outcome.summary.seconds_per_image / built, 1, 0.01) << cluster;
+  }
+}
+
+// Gradients wait there, and with them activations and errors, most on the last device.
+TEST(SmallRings, ZeroBubbleCountsWhatWaitsForGradients) {
+  const Graph graph(find_model("lenet5"));
+  for (const auto& [mini_batch, micro_batch] : {std::pair(64, 4), {64, 16}, {32, 1}}) {
+    const auto plan_with = [&](Alignment alignment) {
+      return outcome_of(graph, "cpux4", Accounting::kFull, shipped_catalogue(), micro_batch, mini_batch, alignment);
+    };
+    const Outcome outcome = plan_with(Alignment::kZeroBubble);
+    ASSERT_TRUE(outcome.plan);
+    const SimulationResult run = simulate(*outcome.plan, graph, {.samples = 6 * mini_batch});
+    for (const SimulatedDevice& device : run.devices) EXPECT_LE(device.act_ram_peak_bits, device.act_ram_plan_bits) << micro_batch;
+    EXPECT_LE(run.in_flight_samples, outcome.summary.in_flight_samples) << micro_batch;
+    const Outcome at_once = plan_with(Alignment::kOneForwardOneBackward);
+    EXPECT_GT(outcome.summary.devices.back().memory, at_once.summary.devices.back().memory) << micro_batch;
   }
 }
 
