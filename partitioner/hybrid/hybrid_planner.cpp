@@ -27,6 +27,9 @@ namespace {
 constexpr double kWorthWords = 2e-3;
 constexpr double kWorthRound = 1e-4;  // of them, by how much it makes the plan faster
 constexpr int kMostRoundsForWords = 4;
+// By how much room for a sample more makes a plan faster, or it is not given; samples at most.
+constexpr double kWorthSamples = 5e-3;
+constexpr int kMostRoundsForSamples = 4;
 // What a search promises, with what waits outside a plan keeps at least so much as a rule.
 constexpr double kMostlyKept = 0.95;
 // Between which the pace of engines is looked for, and how closely.
@@ -195,6 +198,30 @@ std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& ch
   return best;
 }
 
+// Errors of recurrent layers come back once all steps have gone forward. How long samples wait for that depends on what the ring's other
+// devices do, which no formula has: with room for more of them it may be faster, until it is no more.
+std::optional<Candidate> with_room_for_samples(const PlanTask& task, Candidate& chosen, std::string& standstill) {
+  const auto recurs = [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; };
+  if (std::ranges::none_of(task.graph->nodes(), recurs)) return std::nullopt;
+  std::optional<Candidate> best;
+  PlanTask roomier = chosen.attempt->task;
+  for (int round = 0; round < kMostRoundsForSamples; ++round) {
+    const Candidate& known = best ? *best : chosen;
+    const double wanted = known.summary.images_per_second * (1 + kWorthSamples);
+    if (known.summary.seconds_per_image * wanted >= 1) break;
+    roomier.options.more_samples += 1;
+    const std::shared_ptr<const RingAttempt> attempt = best_attempt(roomier, chosen.plan.micro_batch);
+    if (!attempt->solution.feasible) break;
+    std::optional<Candidate> candidate = fastest_of(roomier, attempt);
+    if (!candidate || 1 / candidate->summary.seconds_per_image <= wanted) break;
+    if (!add_mini_batch_time(task, *candidate, standstill) || candidate->summary.images_per_second <= wanted) break;
+    candidate->plan.lower_bound_seconds_per_image =
+        std::min(candidate->plan.lower_bound_seconds_per_image, chosen.plan.lower_bound_seconds_per_image);
+    best = std::move(candidate);
+  }
+  return best;
+}
+
 // To that of all places of weights: what is called possible is so wherever they lie.
 void lower_bound(double bound, Candidate& candidate) {
   if (bound >= candidate.plan.lower_bound_seconds_per_image) return;
@@ -288,6 +315,9 @@ Outcome plan_ring(const PlanTask& task) {
   std::optional<Candidate> roomier;
   if (chosen != nullptr && full && streams && task.waiting_words) roomier = with_room_for_words(task, *chosen, findings.standstill);
   if (roomier) chosen = &*roomier;
+  std::optional<Candidate> with_samples;
+  if (chosen != nullptr && full && streams) with_samples = with_room_for_samples(task, *chosen, findings.standstill);
+  if (with_samples) chosen = &*with_samples;
   if (chosen != nullptr) {
     outcome.feasible = true;
     if (full) lower_bound(findings.bounds.at(chosen->plan.micro_batch), *chosen);

@@ -89,6 +89,7 @@ std::shared_ptr<const RingAttempt> as_built(const RingAttempt& attempt, double p
 PlanTask with_least_built(const RingAttempt& attempt) {
   PlanTask least = with_least_engines(attempt.task, may_leave_empty(attempt.task), StreamedWords::kLeastBuilt);
   least.options.waiting_seconds.clear();
+  least.options.more_samples = 0;
   return least;
 }
 

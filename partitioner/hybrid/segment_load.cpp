@@ -176,7 +176,7 @@ double SegmentLoads::lifetime(int64_t device, int64_t group, double latency, dou
   const Rows& rows = fast_item(rows_, group);
   if (task_->options.accounting == Accounting::kFpdeep || !model(device).dedicated_engines()) return samples;
   // Rows are whole, and one more is being filled while all those still wait.
-  return (std::max(std::floor(samples * rows.of_input * (1 + 1e-9)), rows.reach) + 1) / rows.of_input;
+  return (std::max(std::floor((samples + task_->options.more_samples) * rows.of_input * (1 + 1e-9)), rows.reach) + 1) / rows.of_input;
 }
 
 bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {

@@ -71,6 +71,8 @@ struct PlanOptions {
   // By device, seconds a sample of its own memory that a search leaves to samples that wait there for their errors; empty: none. Set by the
   // planner.
   std::vector<double> waiting_seconds;
+  // That wait for their errors before every layer, beside those of the formulas, where all devices stream. Set by the planner.
+  double more_samples = 0;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool recompute = false;         // what recurrent layers keep is made again before E: core/plan/recomputation.h
