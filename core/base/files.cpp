@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -70,6 +71,24 @@ void write_all(int descriptor, std::span<const std::byte> content, const std::fi
   }
 }
 
+// A device, pipe or socket: nothing can take its place, what is written goes through it.
+void write_into(const std::filesystem::path& target, std::span<const std::byte> content, const std::filesystem::path& path) {
+  const Descriptor file(::open(target.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0) fail_from_errno(path, "open");
+  write_all(file.get(), content, path);
+  if (::fsync(file.get()) != 0 && errno != EINVAL && errno != EROFS) fail_from_errno(path, "flush");
+}
+
+// A new file with the rights that the umask leaves, which mkostemp would not ask; below 0 with errno where there can be none.
+int create_beside(const std::filesystem::path& target, std::string* name) {
+  std::random_device random;
+  for (;;) {
+    *name = (target.parent_path() / fmt::format(".{}.{:06x}", target.filename().string(), random() & 0xffffffU)).string();
+    const int descriptor = ::open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  }
+}
+
 }  // namespace
 
 std::string read_text(const std::filesystem::path& path) { return read_whole<std::string>(path); }
@@ -106,21 +125,48 @@ std::vector<std::byte> read_bytes_unpacked(const std::filesystem::path& path, si
   return content;
 }
 
+std::filesystem::path linked_target(const std::filesystem::path& path) {
+  std::error_code none;
+  struct stat found {};
+  // The system says which links may be followed: not those of others in a folder that all may write into, nor links in a circle.
+  if (::stat(path.c_str(), &found) != 0 && errno != ENOENT) {
+    const int reason = errno;
+    if (!std::filesystem::is_symlink(path, none)) return path;  // whoever writes it says what is wrong
+    errno = reason;
+    fail_from_errno(path, "open");
+  }
+  std::filesystem::path target = path;
+  constexpr int kMostLinks = 40;  // as the system follows
+  for (int followed = 0; std::filesystem::is_symlink(target, none); ++followed) {
+    if (followed == kMostLinks) fail(ErrorCode::kIo, "{}: more than {} links lead from there", path.string(), kMostLinks);
+    target = target.parent_path() / std::filesystem::read_symlink(target);
+  }
+  return target;
+}
+
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> content) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  std::string temporary = (folder / fmt::format(".{}.XXXXXX", path.filename().string())).string();
+  const std::filesystem::path target = linked_target(path);
+  struct stat before {};
+  const bool replaces = ::stat(target.c_str(), &before) == 0;
+  if (replaces && !S_ISREG(before.st_mode) && !S_ISDIR(before.st_mode)) {
+    write_into(target, content, path);
+    return;
+  }
+  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+  std::string temporary;
   {
-    const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+    const Descriptor file(create_beside(target, &temporary));
     if (file.get() < 0) fail_from_errno(path, "create");
     try {
       write_all(file.get(), content, path);
-      if (::fchmod(file.get(), 0644) != 0 || ::fsync(file.get()) != 0) fail_from_errno(path, "flush");
+      constexpr mode_t kRights = S_IRWXU | S_IRWXG | S_IRWXO;
+      if ((replaces && ::fchmod(file.get(), before.st_mode & kRights) != 0) || ::fsync(file.get()) != 0) fail_from_errno(path, "flush");
     } catch (...) {
       ::unlink(temporary.c_str());
       throw;
     }
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (::rename(temporary.c_str(), target.c_str()) != 0) {
     const int reason = errno;
     ::unlink(temporary.c_str());
     errno = reason;

@@ -21,8 +21,13 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 // As read_bytes, through zlib when the file starts with the gzip magic. Limit: `most` bytes once unpacked.
 std::vector<std::byte> read_bytes_unpacked(const std::filesystem::path& path, size_t most = size_t{4} << 30);
 
+// A link stays one: what it points to is replaced, or made. A file that is replaced keeps its rights, a new one has those that the umask
+// leaves. Into a device, pipe or socket the content is written as it is.
 void write_atomically(const std::filesystem::path& path, std::string_view content);
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> content);
+
+// Where writing `path` ends: the end of its links, which need not exist; `path` itself where it is none.
+std::filesystem::path linked_target(const std::filesystem::path& path);
 
 // Flushes a file or folder to the disk.
 void sync_to_disk(const std::filesystem::path& path);

@@ -1,13 +1,18 @@
 #include "core/base/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <fstream>
+#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/writable.h"
 
 namespace millrace {
 namespace {
@@ -49,6 +54,76 @@ TEST_F(Files, WritesWholeAndReplaces) {
   EXPECT_EQ(read_text(folder / "a.txt"), "second, longer");
   // Nothing temporary stays behind.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()), 1);
+}
+
+TEST_F(Files, FollowLinksAndLeaveThem) {
+  std::filesystem::create_directory(folder / "far");
+  write_atomically(folder / "far" / "a.txt", std::string_view("first"));
+  std::filesystem::create_symlink("far/a.txt", folder / "near");
+  std::filesystem::create_symlink("near", folder / "nearer");
+  write_atomically(folder / "nearer", std::string_view("second"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "nearer"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "near"));
+  EXPECT_EQ(read_text(folder / "far" / "a.txt"), "second");
+
+  std::filesystem::create_symlink(folder / "far" / "b.txt", folder / "dangling");
+  require_writable("--out", folder / "dangling");
+  EXPECT_FALSE(std::filesystem::exists(folder / "far" / "b.txt"));
+  write_atomically(folder / "dangling", std::string_view("new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "dangling"));
+  EXPECT_EQ(read_text(folder / "far" / "b.txt"), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "far"), std::filesystem::directory_iterator()), 2);
+
+  std::filesystem::create_symlink("none/c.txt", folder / "nowhere");
+  EXPECT_THROW(require_writable("--out", folder / "nowhere"), Error);
+  EXPECT_THROW(write_atomically(folder / "nowhere", std::string_view("x")), Error);
+  std::filesystem::create_symlink("circle", folder / "circle");
+  EXPECT_THROW(require_writable("--out", folder / "circle"), Error);
+  EXPECT_THROW(write_atomically(folder / "circle", std::string_view("x")), Error);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "circle"));
+}
+
+TEST_F(Files, WriteIntoPipes) {
+  const std::filesystem::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  require_writable("--out", pipe);  // waits for no reader
+  std::string got;
+  std::thread reader([&] { got = read_text(pipe); });
+  write_atomically(pipe, std::string_view("through it"));
+  reader.join();
+  EXPECT_EQ(got, "through it");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+// The node of the device that is always full, in the test's own folder: the machine's must not be at stake.
+TEST_F(Files, WriteIntoDevicesAndSayWhenTheyAreFull) {
+  const std::filesystem::path full = folder / "full";
+  if (mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) != 0) GTEST_SKIP() << "no devices can be made here";
+  const int trial = open(full.c_str(), O_WRONLY | O_CLOEXEC);
+  if (trial < 0) GTEST_SKIP() << "devices cannot be opened here";
+  close(trial);
+  require_writable("--out", full);
+  try {
+    write_atomically(full, std::string_view("x"));
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_THAT(error.what(), testing::HasSubstr("full: cannot write: No space left"));
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file(full));
+}
+
+TEST_F(Files, HaveTheRightsOfTheFileBeforeOrWhatTheUmaskLeaves) {
+  const auto rights = [&](const char* name) { return static_cast<unsigned>(std::filesystem::status(folder / name).permissions()); };
+  const mode_t before = umask(0027);
+  write_atomically(folder / "a.txt", std::string_view("new"));
+  EXPECT_EQ(rights("a.txt"), 0640U);
+  for (const unsigned kept : {0600U, 0664U, 0755U}) {
+    std::filesystem::permissions(folder / "a.txt", std::filesystem::perms{kept});
+    write_atomically(folder / "a.txt", std::string_view("again"));
+    EXPECT_EQ(rights("a.txt"), kept);
+  }
+  umask(before);
 }
 
 TEST_F(Files, NameWhatIsMissingOrAFolder) {
