@@ -91,6 +91,8 @@ std::vector<std::string> training_command(const LaunchRequest& request, const Cl
 std::vector<std::string> resuming_words(const std::vector<std::string>& words, const std::string& out) {
   std::vector<std::string> kept;
   for (size_t i = 0; i < words.size(); ++i) {
+    // Its rates lie in the run's folder: others would make another plan, and other bits.
+    if (words[i] == "--measure" || words[i].starts_with("--measure=")) continue;
     bool begins = false;
     for (const std::string_view flag : {"--out", "--job", "--init-from", "--calibrate", "--formats", "--resume"}) {
       if (words[i] == flag) {

@@ -76,9 +76,9 @@ void TrainingLead::write_documents() const {
   const std::filesystem::path out = task_.job.out;
   save(task_.job, out / "job.textproto");
   save(task_.plan, out / "plan.textproto");
-  if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);
   write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
 }
+  if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);  // a run begins with its job, and plans with these
 
 Error TrainingLead::explained(const Error& error) {
   try {

@@ -91,6 +91,9 @@ int run(const LaunchFlags& flags, const std::vector<std::string>& before) {
   if (flags.bind != "auto" && flags.bind != "none") fail(ErrorCode::kUsage, "--bind \"{}\" is unknown; it is auto or none", flags.bind);
   if (flags.goes_on && !train.resume.empty())
     fail(ErrorCode::kUsage, "--continue has no effect with --resume, which goes on anyway; leave one of the two out");
+  if (train.measure && !train.resume.empty())
+    fail(ErrorCode::kUsage,
+         "--measure has no effect with --resume: every attempt plans with the rates of its run; leave one of the two out");
   if (!flags.agent.empty() && flags.hosts.empty())
     fail(ErrorCode::kUsage, "--agent has no effect without --hosts: no other host is reached; leave it out");
   LaunchRequest request;

@@ -432,7 +432,7 @@ TrainWords read_train_words(const std::vector<std::string>& words) {
     const std::string text = usage_error_text(app, error);
     fail(ErrorCode::kUsage, "{}", text.starts_with("millrace ") ? text.substr(9) : text);  // the program's name is added again
   }
-  return {.job = job_of(flags), .resume = flags.resume, .json = flags.json, .dry_run = flags.dry_run, .help = {}};
+  return {.job = job_of(flags), .resume = flags.resume, .json = flags.json, .dry_run = flags.dry_run, .measure = flags.measure, .help = {}};
 }
 
 }  // namespace millrace

@@ -18,6 +18,7 @@ struct TrainWords {
   std::string resume;
   bool json = false;
   bool dry_run = false;
+  bool measure = false;
   std::string help;  // asked for instead
 };
 

@@ -107,7 +107,7 @@ TEST(Placement, TakesNoMoreRanksThanCoresOnThisMachine) {
 }
 
 TEST(Words, OfATrainingThatGoesOnLeaveOutWhatBeginsOne) {
-  EXPECT_THAT(resuming_words({"train", "--out=a", "--job", "j.textproto", "--epochs", "3", "--init-from=w", "--json"}, "a"),
+  EXPECT_THAT(resuming_words({"train", "--out=a", "--job", "j.textproto", "--epochs", "3", "--init-from=w", "--measure", "--json"}, "a"),
               ElementsAre("train", "--epochs", "3", "--json", "--resume", "a"));
   EXPECT_THAT(with_value({"train", "--cluster", "cpux4"}, "--cluster", "cpux3"), ElementsAre("train", "--cluster", "cpux3"));
   EXPECT_THAT(with_value({"train", "--cluster=cpux4"}, "--cluster", "cpux3"), ElementsAre("train", "--cluster=cpux3"));
