@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "core/base/error.h"
 
@@ -18,7 +19,7 @@ double parse_duration(std::string_view text, std::string_view flag) {
     double amount = 0;
     const char* const begin = at;
     const auto [rest, reason] = std::from_chars(at, end, amount);
-    good = reason == std::errc{} && amount >= 0;
+    good = reason == std::errc{} && amount >= 0 && std::isfinite(amount);
     if (!good) break;
     double unit = 1;
     at = rest;
@@ -37,6 +38,8 @@ double parse_duration(std::string_view text, std::string_view flag) {
     seconds += amount * unit;
   }
   if (!good) fail(ErrorCode::kUsage, "{}: \"{}\" is not a time; write 90s, 15m, 3h or 1h30m", flag, text);
+  constexpr double kTenYears = 10 * 365.25 * 86400;
+  if (seconds > kTenYears) fail(ErrorCode::kUsage, "{}: \"{}\" is more than ten years; write less", flag, text);
   return seconds;
 }
 

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// "90s", "15m", "3h", "1h30m", or plain seconds. Fails with kUsage naming the flag.
+// "90s", "15m", "3h", "1h30m", or plain seconds; at most ten years, which every clock here can add. Fails with kUsage naming the flag.
 double parse_duration(std::string_view text, std::string_view flag);
 // "1.4 GB", "12.0 kB"
 std::string bytes_text(int64_t bytes);
