@@ -103,6 +103,7 @@ void refuse_contradictions(const TrainFlags& flags) {
     if (first && second) fail(ErrorCode::kUsage, "{} and {} exclude each other; {}", first_name, second_name, advice);
   };
   exclusive(flags.clip_norm.has_value(), "--clip-norm", flags.clip_value.has_value(), "--clip-value", "choose one");
+  exclusive(flags.steps.has_value(), "--steps", flags.epochs.has_value(), "--epochs", "choose one");
   const bool resuming = !flags.resume.empty();
   exclusive(resuming, "--resume", flags.calibrate.has_value(), "--calibrate", "a run keeps the formats in its folder");
   exclusive(resuming, "--resume", !flags.formats.empty(), "--formats", "a run keeps the formats in its folder");

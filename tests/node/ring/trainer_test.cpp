@@ -177,7 +177,7 @@ TEST(Trainer, StartsFromGivenWeightsAndDrawsTheRest) {
   TinyRun run(other_head()), drawn(other_head());
   for (TinyRun* each : {&run, &drawn}) {
     each->job.steps = 1;
-    each->job.learning_rate.warmup_epochs = 1;  // the first rate is 0: weights stay what they were
+    each->job.learning_rate.base = 0;  // weights stay what they were
   }
   run.job.init_from = source.job.out;
   run.train();
@@ -227,7 +227,7 @@ TensorMap sgd_weights(int64_t steps, const std::function<void(Job&)>& change) {
   return run.weights();
 }
 TensorMap initial_weights() {
-  return sgd_weights(1, [](Job& job) { job.learning_rate.warmup_epochs = 1; });
+  return sgd_weights(1, [](Job& job) { job.learning_rate.base = 0; });
 }
 
 TEST(TrainerUpdate, ClipsByGlobalNorm) {
