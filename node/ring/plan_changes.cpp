@@ -32,8 +32,11 @@ class Changes {
 
 }  // namespace
 
-std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem::path& plan_of_run, const Plan& now) {
-  if (facts.plan_digest == digest_of(text_of(now))) return "";
+std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem::path& plan_of_run, const Plan& now,
+                            const std::string& data) {
+  Changes of_data;
+  if (const auto was = facts.attributes.find("data"); was != facts.attributes.end()) of_data.compare("data", was->second, data);
+  if (facts.plan_digest == digest_of(text_of(now))) return of_data.text;
   Changes changes;
   changes.compare("optimizer", name_of(facts.optimizer.kind), name_of(now.optimizer.kind));
   changes.compare("momentum", facts.optimizer.momentum, now.optimizer.momentum);
@@ -48,7 +51,8 @@ std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem:
     changes.compare("micro-batch", before->micro_batch, now.micro_batch);
     changes.compare("time chunks", before->time_chunks, now.time_chunks);
   }
-  return changes.text.empty() ? "another plan" : changes.text;
+  if (changes.text.empty()) changes.text = "another plan";
+  return of_data.text.empty() ? changes.text : of_data.text + ", " + changes.text;
 }
 
 }  // namespace millrace

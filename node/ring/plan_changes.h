@@ -1,7 +1,7 @@
 // What a resumed run does otherwise than the one that wrote its checkpoint, in words. Internal to node/ring.
 //
-//   const std::string changes = text_of_changes(checkpoint.facts, run / "plan.textproto", task.plan);
-//   // "weight decay 0.001 (was 0), mini-batch 64 (was 32)"; empty: the plan is the same
+//   const std::string changes = text_of_changes(checkpoint.facts, run / "plan.textproto", task.plan, task.job.data);
+//   // "weight decay 0.001 (was 0), mini-batch 64 (was 32)"; empty: plan and data are the same
 //
 // The run's folder holds the plan of the checkpoint until the first update under another one; without it, what the checkpoint says of
 // itself (optimizer, alignment) is compared. What has no word here is "the plan".
@@ -15,6 +15,7 @@
 
 namespace millrace {
 
-std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem::path& plan_of_run, const Plan& now);
+std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem::path& plan_of_run, const Plan& now,
+                            const std::string& data);
 
 }  // namespace millrace

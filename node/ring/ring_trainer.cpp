@@ -192,7 +192,7 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
   together(agreement_, "reading the checkpoint", [&] {
     content = read_checkpoint(here.path());
     const CheckpointFacts& facts = content->facts;
-    const std::string changes = speaks() ? text_of_changes(facts, options_.resume / "plan.textproto", task_.plan) : "";
+    const std::string changes = speaks() ? text_of_changes(facts, options_.resume / "plan.textproto", task_.plan, task_.job.data) : "";
     if (!changes.empty()) log::warning("{}: training goes on from the checkpoint's weights, not bitwise as it would have", changes);
     if (facts.seed != task_.job.seed)
       fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
