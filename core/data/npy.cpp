@@ -211,7 +211,11 @@ std::vector<float> floats_of(const NpyArray& array, std::string_view origin) {
 std::vector<int64_t> wholes_of(const NpyArray& array, std::string_view origin) {
   if (!array.is_whole()) fail(ErrorCode::kMalformed, "{}: {}, whole numbers are expected", origin, text_of(array));
   std::vector<int64_t> values(to_size(array.elements()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = element<int64_t>(array, i);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = element<int64_t>(array, i);
+    if (array.kind == 'u' && values[i] < 0)
+      fail(ErrorCode::kMalformed, "{}: element {} is {}, numbers below 2^63 are expected", origin, i, at<uint64_t>(array, i));
+  }
   return values;
 }
 

@@ -36,7 +36,7 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::string_view origin);
 
 // Rounded or widened to single precision. Fails with kNumeric at the first value that is not finite.
 std::vector<float> floats_of(const NpyArray& array, std::string_view origin);
-// Fails with kMalformed when the elements are not whole numbers.
+// Fails with kMalformed when the elements are not whole numbers, or one is 2^63 or more.
 std::vector<int64_t> wholes_of(const NpyArray& array, std::string_view origin);
 
 using NpzFile = std::map<std::string, NpyArray>;

@@ -134,6 +134,9 @@ TEST(Npy, RefusesWhatItDoesNotRead) {
   refused(npy(">f4", "(2,)", two), "big-endian");
   refused(npy("|O8", "(1,)", two), "elements of type \"|O8\"");
   refused(npy("<f4", "(2,)", std::vector<float>{1, NAN}), "element 1 is nan", ErrorCode::kNumeric);
+  const std::string large = npy<uint64_t>("<u8", "(2,)", {1, uint64_t{1} << 63});
+  expect_error(ErrorCode::kMalformed, "y: element 1 is 9223372036854775808, numbers below 2^63 are expected",
+               [&] { wholes_of(parse_npy(bytes_in(large), "y"), "y"); });
   expect_error(ErrorCode::kMalformed, "whole numbers are expected",
                [&] { wholes_of(parse_npy(bytes_in(npy("<f4", "(2,)", two)), "y"), "y"); });
 }
