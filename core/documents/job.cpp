@@ -1,5 +1,10 @@
 #include "core/documents/job.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "core/base/files.h"
 #include "core/base/index.h"
 #include "core/documents/job_fields.h"
@@ -47,7 +52,49 @@ void Codec<Job>::write(const Job& job, Message& message) {
     Codec<Cut>::write({link, cut.layer, cut.channel, cut.outputs}, put_message(message, field_of(message, kCuts)));
 }
 
+// Names of fields that a saved job always has and this one has not.
+class AbsentFields {
+ public:
+  explicit AbsentFields(const Message& message) : message_(message) {}
+
+  template <typename Member, typename Rule = int>
+  void field(std::string_view name, Member, Presence presence, const Rule& = {}) {
+    if (presence == Presence::kRecorded && !is_set(message_, field_of(message_, name))) names.emplace_back(name);
+  }
+
+  std::vector<std::string> names;
+
+ private:
+  const Message& message_;
+};
+
 }  // namespace text
+
+namespace {
+
+// A text that is cut between two fields is still one: what is missing would be taken at its default. So a saved job says where it ends.
+constexpr std::string_view kOpening = "# The job of a run, whole only with the line that says: end of the job\n";
+constexpr std::string_view kEnd = "# end of the job";
+
+bool has_line(std::string_view text, std::string_view line) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (text.substr(begin, end - begin) == line) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// Those of earlier versions have neither opening nor end, but fields that are always there.
+std::string what_is_missing(std::string_view text, const text::Message& message) {
+  if (has_line(text, kEnd)) return "";
+  if (text.starts_with(kOpening)) return fmt::format("its line \"{}\"", kEnd);
+  text::AbsentFields absent(message);
+  text::Fields<Job>::visit(absent);
+  return fmt::format("{}", fmt::join(absent.names, ", "));
+}
+
+}  // namespace
 
 Job parse_job(std::string_view text, std::string_view origin) {
   const text::Path document(origin, ErrorCode::kMalformed);
@@ -68,6 +115,22 @@ std::string text_of(const Job& job) {
 
 Job load_job(const std::filesystem::path& path) { return parse_job(text::read_document(path), path.string()); }
 
-void save(const Job& job, const std::filesystem::path& path) { write_atomically(path, text_of(job)); }
+Job load_whole_job(const std::filesystem::path& path) {
+  const std::string text = text::read_document(path);
+  Job job = parse_job(text, path.string());
+  documents::Job message;
+  text::parse_text(text, text::Path(path.string(), ErrorCode::kMalformed), text::job_steps(), message);
+  const std::string missing = what_is_missing(text, message);
+  if (!missing.empty())
+    fail(ErrorCode::kMalformed,
+         "{}: is cut short: {} is missing, and what was lost would be taken at its default; put it back from a copy of the run, or write "
+         "what is missing and the line \"{}\" at the end",
+         path.string(), missing, kEnd);
+  return job;
+}
+
+void save(const Job& job, const std::filesystem::path& path) {
+  write_atomically(path, fmt::format("{}{}{}\n", kOpening, text_of(job), kEnd));
+}
 
 }  // namespace millrace

@@ -100,7 +100,11 @@ struct Job {
 Job parse_job(std::string_view text, std::string_view origin);
 std::string text_of(const Job& job);
 Job load_job(const std::filesystem::path& path);
+// As a run's folder holds it: with a line that says where it ends.
 void save(const Job& job, const std::filesystem::path& path);
+// Of a run that goes on: fails with kMalformed where that line is missing. Of files from before there was one, and of those written by
+// hand, where a field is missing that a saved job always has.
+Job load_whole_job(const std::filesystem::path& path);
 // Fails with kUsage naming the field and the value when the job contradicts itself (mini-batch not a multiple, ...).
 void validate(const Job& job);
 

@@ -164,7 +164,7 @@ Job resumed_job(const std::string& folder) {
   if (!std::filesystem::exists(file))
     fail(ErrorCode::kNotFound, "--resume {}: no run to continue, there is no {}; name the --out folder of an earlier training", folder,
          file.string());
-  Job job = load_job(file);
+  Job job = load_whole_job(file);
   job.out = folder;
   return job;
 }

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
+#include "core/base/files.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/source_folder.h"
 
@@ -54,6 +56,34 @@ TEST(JobDocument, IsRecordedInFull) {
       "learning_rate { kind: CONSTANT base: 0.01 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
       "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false crop_area: 0 }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
       "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
+}
+
+// Training that goes on with a job cut between two fields would take the rest at its defaults.
+TEST(JobDocument, OfARunIsWholeOrRefused) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "millrace_whole_jobs";
+  make_folders(folder);
+  const std::filesystem::path path = folder / "job.textproto";
+  Job job;
+  job.seed = 5;
+  job.early_stop.patience = 2;
+  save(job, path);
+  EXPECT_EQ(load_whole_job(path), job);
+  std::string text = read_text(path);
+  text.pop_back();
+  write_atomically(path, text);  // only the last line's end is lost
+  EXPECT_EQ(load_whole_job(path), job);
+  for (size_t end = text.rfind('\n'); end != std::string::npos; end = end == 0 ? std::string::npos : text.rfind('\n', end - 1)) {
+    write_atomically(path, std::string_view(text).substr(0, end + 1));
+    expect_error(ErrorCode::kMalformed, "job.textproto: is cut short", [&] { load_whole_job(path); });
+  }
+  write_atomically(path, std::string_view(""));
+  expect_error(ErrorCode::kMalformed, "model, data, cluster", [&] { load_whole_job(path); });
+  // Of a version that wrote no end, and by hand.
+  write_atomically(path, text_of(job));
+  EXPECT_EQ(load_whole_job(path), job);
+  write_atomically(path, std::string_view("seed: 5\nearly_stop { patience: 2 }\n# end of the job\n"));
+  EXPECT_EQ(load_whole_job(path).seed, 5U);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(JobDocument, CutsAreByLink) {
