@@ -309,12 +309,16 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
   }
   const TrainingOutcome outcome = trainer.run();
   if (!speaks) return kExitDone;
-  const std::string arithmetic = fixed_point.finish(outcome.reports);
-  if (!request.json) {
-    print_outcome(task, outcome);
-    if (!arithmetic.empty()) fmt::print("{}\n", arithmetic);
+  if (!request.json) print_outcome(task, outcome);
+  std::vector<std::string> unwritten = outcome.unwritten;
+  try {
+    const std::string arithmetic = fixed_point.finish(outcome.reports);
+    if (!request.json && !arithmetic.empty()) fmt::print("{}\n", arithmetic);
+  } catch (const Error& error) {
+    unwritten.emplace_back(error.what());
   }
-  return status_of(outcome, task.job.out);
+  for (const std::string& problem : unwritten) log::error("{}", problem);
+  return unwritten.empty() ? status_of(outcome, task.job.out) : kExitFailed;
 }
 
 int train_as_rank(const TrainRequest& asked, MpiSession& session) {

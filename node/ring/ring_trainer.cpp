@@ -288,12 +288,25 @@ TrainingOutcome RingTrainer::run() {
     rank_->collect();
     throw lead->explained(error);
   }
-  write_trace();
-  write_times();
-  write_flows(lead, from == nullptr);
+  // The training is done: what cannot be written of how it went must not hide what came of it, nor keep the rest from being written.
+  const auto written = [&outcome](const auto& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      outcome.unwritten.emplace_back(error.what());
+    }
+  };
+  const std::vector<std::string> traces =
+      options_.trace.empty() ? std::vector<std::string>() : agreement_.gather("traces", trace_->encoded());
+  const std::vector<std::string> times =
+      options_.times.empty() ? std::vector<std::string>() : agreement_.gather("times of actions", watch_->encoded());
+  const std::vector<std::string> counts = agreement_.gather("counts", received_here());
   if (options_.report) outcome.reports = agreement_.gather("reports", options_.report());
   if (column_agreement_) column_agreement_->close();
   agreement_.close();
+  if (lead != nullptr && from == nullptr) written([&] { write_flows(*lead, counts); });
+  written([&] { write_times(times); });
+  written([&] { write_trace(traces); });
   return outcome;
 }
 
@@ -310,10 +323,8 @@ void RingTrainer::tell_memory() {
             static_cast<double>(most) / 1e6);
 }
 
-void RingTrainer::write_trace() {
-  if (options_.trace.empty()) return;
-  const std::vector<std::string> all = agreement_.gather("traces", trace_->encoded());
-  if (!speaks()) return;
+void RingTrainer::write_trace(const std::vector<std::string>& all) const {
+  if (options_.trace.empty() || !speaks()) return;
   write_atomically(options_.trace,
                    trace_json(all, fmt::format("{} on {} devices, {} ranks", plan_.model.name, plan_.devices(), transport_.ranks())));
   log::info("trace written to {}; open it at https://ui.perfetto.dev", options_.trace.string());
@@ -321,24 +332,22 @@ void RingTrainer::write_trace() {
 
 void RingTrainer::load_pace() { pace_ = load_action_times(options_.pace, task_.plan); }
 
-void RingTrainer::write_times() {
-  if (options_.times.empty()) return;
-  const std::vector<std::string> all = agreement_.gather("times of actions", watch_->encoded());
-  const bool first_ring = options_.column == nullptr || options_.column->replica() == 0;
-  together(agreement_, "times of actions", [&] {
-    if (transport_.rank() != 0 || !first_ring) return;
-    save(action_times(task_.plan, all), options_.times);
-    log::info("what the actions took is written to {}: millrace simulate --plan ... --times {}", options_.times.string(),
-              options_.times.string());
-  });
+void RingTrainer::write_times(const std::vector<std::string>& all) const {
+  if (options_.times.empty() || !speaks()) return;
+  save(action_times(task_.plan, all), options_.times);
+  log::info("what the actions took is written to {}: millrace simulate --plan ... --times {}", options_.times.string(),
+            options_.times.string());
 }
 
-void RingTrainer::write_flows(const TrainingLead* lead, bool from_scratch) {
-  std::string mine;
-  for (size_t f = 0; f < plan_.flows.size(); ++f) mine += fmt::format("{} ", transport_.counters(static_cast<int64_t>(f)).received.bytes);
-  const std::vector<std::string> all = agreement_.gather("counts", mine);
-  // A resumed run sends some of its first micro-batches again, so it is not compared.
-  if (lead == nullptr || task_.job.out.empty() || !from_scratch || plan_.flows.empty()) return;
+std::string RingTrainer::received_here() const {
+  std::string text;
+  for (size_t f = 0; f < plan_.flows.size(); ++f) text += fmt::format("{} ", transport_.counters(static_cast<int64_t>(f)).received.bytes);
+  return text;
+}
+
+// Of a run from its beginning: a resumed one sends some of its first micro-batches again, so it is not compared.
+void RingTrainer::write_flows(const TrainingLead& lead, const std::vector<std::string>& all) const {
+  if (task_.job.out.empty() || plan_.flows.empty()) return;
   std::vector<int64_t> moved(plan_.flows.size(), 0);
   for (const std::string& one : all) {
     std::istringstream stream(one);
@@ -349,9 +358,9 @@ void RingTrainer::write_flows(const TrainingLead* lead, bool from_scratch) {
     }
   }
   for (size_t f = 0; f < plan_.flows.size(); ++f) moved[f] = moved[f] * 8 / bits_of(plan_.flows[f].wire);
-  const int64_t mini_batches = lead->steps();
+  const int64_t mini_batches = lead.steps();
   const std::vector<int64_t> planned =
-      planned_elements(plan_, mini_batches, lead->evaluations() * evaluation_micro_batches(task_.data.test, plan_));
+      planned_elements(plan_, mini_batches, lead.evaluations() * evaluation_micro_batches(task_.data.test, plan_));
   const std::filesystem::path path = std::filesystem::path(task_.job.out) / "flows.json";
   if (!write_flow_report(path, plan_, mini_batches, planned, moved))
     log::error("{}: some flows moved another number of elements than planned; this is a mistake of Millrace, please report it",

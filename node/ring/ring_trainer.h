@@ -82,10 +82,12 @@ class RingTrainer {
   std::optional<CheckpointContent> find_checkpoint();
   HandedOut hand_out(std::string_view what, const std::filesystem::path& path);
   void refuse_what_does_not_fit() const;
-  void write_trace();
-  void write_times();
   void load_pace();
-  void write_flows(const TrainingLead* lead, bool from_scratch);
+  std::string received_here() const;
+  // Of what all ranks tell; by the one that speaks.
+  void write_trace(const std::vector<std::string>& all) const;
+  void write_times(const std::vector<std::string>& all) const;
+  void write_flows(const TrainingLead& lead, const std::vector<std::string>& all) const;
   void tell_memory();
   // One rank of all rings says what is said once.
   bool speaks() const { return transport_.rank() == 0 && first_ring_; }

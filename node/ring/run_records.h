@@ -41,7 +41,8 @@ struct TrainingOutcome {
   std::string reason;            // "epochs", "steps", "time limit", "signal", "early stop"
   bool interrupted = false;      // by the time limit or a signal: there was more to train
   std::string weights_digest;
-  std::vector<std::string> reports;  // TrainerOptions::report, by rank
+  std::vector<std::string> reports;    // TrainerOptions::report, by rank
+  std::vector<std::string> unwritten;  // why files that tell how it went could not be: trace, times, flows
 };
 
 // The mean over a score's samples.
