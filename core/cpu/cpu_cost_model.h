@@ -12,6 +12,7 @@
 // thread safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -68,6 +69,6 @@ CpuProfile measure_cpu_profile(int threads = 1);
 // Adds the network's convolutions at a micro-batch, each shape once, with the threads and the peak of the profile. Square kernels without
 // groups or dilation alone; in a convolution that passes no error back, that phase counts as `convolution` says. Takes a second or two for
 // small maps, minutes for large ones. Fails with kUsage on a micro-batch below one.
-void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch);
+void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch, const std::function<bool()>& stops = {});
 
 }  // namespace millrace

@@ -113,13 +113,14 @@ CpuProfile measure_cpu_profile(int threads) {
   return profile;
 }
 
-void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch) {
+void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch, const std::function<bool()>& stops) {
   if (micro_batch < 1) fail(ErrorCode::kUsage, "convolutions measured at micro-batch {}; give at least one", micro_batch);
   for (const Node& node : graph.nodes()) {
     const std::optional<MeasuredConvolution> shape = cpu::shape_of(node, micro_batch);
     if (!shape) continue;
     const auto known = [&](const MeasuredConvolution& other) { return cpu::name_of(other) == cpu::name_of(*shape); };
     if (std::ranges::any_of(profile.convolutions, known)) continue;
+    if (stops && stops()) return;
     KernelSpec spec;
     spec.layer = node.layer.name;
     spec.operation = node.layer.operation;

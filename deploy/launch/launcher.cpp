@@ -31,9 +31,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 double seconds(SteadyClock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// What asks a training to stop ends it where it comes before the training listens: while ranks start.
 constexpr int kStopSignal = SIGUSR2;
-bool stopped_while_starting(const Attempt& attempt) { return attempt.status == 128 + kStopSignal; }
 
 std::string counted(int64_t number, std::string_view one) { return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s"); }
 
@@ -58,6 +56,7 @@ class Launcher {
   void handle_signal(int signal, pid_t process);
   void look_at_hosts(pid_t process);
   void end_what_stalls(pid_t process, SteadyClock::time_point begun);
+  bool stopped_while_starting(const Attempt& attempt) const;
   Next judge(Attempt& attempt);
   bool pause(Attempt& attempt);
   std::unique_ptr<FolderLock> lock_folder();
@@ -313,10 +312,18 @@ void Launcher::end_what_stalls(pid_t process, SteadyClock::time_point begun) {
   kill(process, SIGCONT);
 }
 
+// What asks a training to stop ends it where it comes before the training listens, while ranks start; where it has nothing to save yet,
+// while it measures or chooses formats, it says so and fails.
+bool Launcher::stopped_while_starting(const Attempt& attempt) const {
+  if (!plans_again_ && stops_asked_ == 0) return false;
+  const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
+  return attempt.status == 128 + kStopSignal || (attempt.status == kExitFailed && !begun);
+}
+
 Launcher::Next Launcher::judge(Attempt& attempt) {
   const int status = attempt.status;
   attempt.end = stalled_ ? fmt::format("{}: no record for too long", status) : text_of_status(status);
-  const bool starting = stopped_while_starting(attempt) && (plans_again_ || stops_asked_ > 0);
+  const bool starting = stopped_while_starting(attempt);
   if (starting) attempt.end = "stopped while it was starting";
   const bool saved = status == kExitDone || status == kExitInterrupted || starting;
   if ((status == kExitInterrupted || starting) && plans_again_ && stops_asked_ == 0) {

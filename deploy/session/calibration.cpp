@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -11,10 +13,12 @@
 #include "core/base/log.h"
 #include "core/plan/assemble.h"
 #include "core/reference/reference_device.h"
+#include "core/train/checkpoint_manifest.h"
 #include "fpga/calibration/format_choice.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/emulated/arithmetic_report.h"
 #include "node/ring/ring_trainer.h"
+#include "node/ring/together.h"
 
 namespace millrace {
 
@@ -27,7 +31,6 @@ TrainingTask measured_task(const TrainingTask& task) {
   small.job.out.clear();
   small.job.checkpoint_every = 0;
   small.job.evaluate_every_epochs = 0;
-  small.job.time_limit_seconds = 0;
   small.job.replicas = 1;
   small.job.threads = 1;
   small.data = task.data;
@@ -48,6 +51,27 @@ TrainingTask measured_task(const TrainingTask& task) {
 
 std::filesystem::path formats_file(const TrainingTask& task) { return std::filesystem::path(task.job.out) / "formats.txt"; }
 
+std::string text_at(const nlohmann::json& document, const char* name) {
+  return document.is_object() && document.contains(name) && document[name].is_string() ? document[name].get<std::string>() : "";
+}
+
+// What the run says of its formats: before its first checkpoint in its fingerprint, and then in each of those. Empty: it has none.
+std::string recorded_formats(const std::filesystem::path& out) {
+  const auto recorded = [](const std::filesystem::path& file, const char* within) -> std::string {
+    std::error_code none;
+    if (!std::filesystem::exists(file, none)) return "";
+    const nlohmann::json document = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+    if (within == nullptr) return text_at(document, kFormatsOfRun);
+    return document.is_object() && document.contains(within) ? text_at(document[within], kFormatsOfRun) : "";
+  };
+  std::string text = recorded(out / "fingerprint.json", nullptr);
+  const std::filesystem::path checkpoints = out / "checkpoints";
+  if (!text.empty() || !std::filesystem::is_directory(checkpoints)) return text;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+    if (text.empty()) text = recorded(entry.path() / kManifestName, "attributes");
+  return text;
+}
+
 std::string described(const LayerFormats& formats) {
   const auto range = [&formats](FixedFormat EngineFormats::*format) {
     int least = kMostFractionBits, most = 0;
@@ -63,11 +87,13 @@ std::string described(const LayerFormats& formats) {
 
 }  // namespace
 
-LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates) {
+std::optional<LayerFormats> calibrated_formats(const TrainingTask& task, int64_t updates, const CalibrationLimits& limits) {
   const TrainingTask small = measured_task(task);
   NumberRanges ranges;
-  train_alone(small, [&ranges](int64_t) { return make_measuring_device(make_reference_device(ElementType::kFloat32), ranges); },
-              {.stop_after = updates});
+  const TrainingOutcome outcome =
+      train_alone(small, [&ranges](int64_t) { return make_measuring_device(make_reference_device(ElementType::kFloat32), ranges); },
+                  {.signals = {.stop = limits.stop}, .stop_after = updates, .bar = "calibrating", .begun = limits.begun});
+  if (outcome.interrupted) return std::nullopt;
   // Of several replicas each makes its share of the error.
   const auto replicas = static_cast<double>(task.job.replicas);
   for (auto& [layer, seen] : ranges)
@@ -89,7 +115,22 @@ std::string FixedPointRun::known_formats(bool wanted) const {
   return "";
 }
 
-void FixedPointRun::choose_formats(Agreement& agreement, bool wanted, bool speaks) {
+std::string FixedPointRun::described_formats() const {
+  return formats_.empty() ? "" : fmt::format("{} layers, {}", formats_.size(), digest_of(text_of(formats_)));
+}
+
+// Others would be chosen silently, and the weights be none that this run could have had.
+void FixedPointRun::require_formats_of_run() const {
+  const std::string recorded = recorded_formats(task_.job.out), found = described_formats();
+  if (recorded.empty() || recorded == found) return;
+  fail(
+      ErrorCode::kMismatch,
+      "{}: {}, and the run is trained in formats of its own ({}); put that file back from a copy of the run, or begin another one from its "
+      "weights: --init-from {} with --formats or --calibrate",
+      formats_file(task_).string(), found.empty() ? "holds no formats" : fmt::format("holds others ({})", found), recorded, task_.job.out);
+}
+
+bool FixedPointRun::choose_formats(Agreement& agreement, bool wanted, bool speaks) {
   std::string text;
   together(agreement, "choosing formats", [&] {
     if ((request_.calibrate > 0 || !request_.formats.empty()) && !wanted)
@@ -100,14 +141,23 @@ void FixedPointRun::choose_formats(Agreement& agreement, bool wanted, bool speak
     if (request_.calibrate == 0 && agreement.rank() == 0) text = known_formats(wanted);
   });
   text = agreement.broadcast("formats", text);
+  const std::string origin = request_.formats.empty() ? formats_file(task_).string() : "--formats " + request_.formats;
+  bool stopped = false;
   together(agreement, "choosing formats", [&] {
-    const std::string origin = request_.formats.empty() ? formats_file(task_).string() : request_.formats;
-    formats_ = request_.calibrate > 0 ? calibrated_formats(task_, request_.calibrate)
-               : text.empty()         ? LayerFormats{}
-                                      : parse_formats(text, origin);
+    if (request_.calibrate > 0) {
+      std::optional<LayerFormats> calibrated = calibrated_formats(task_, request_.calibrate, request_.limits);
+      stopped = !calibrated;
+      formats_ = std::move(calibrated).value_or(LayerFormats{});
+    } else if (!text.empty()) {
+      formats_ = parse_formats(text, origin);
+    }
     for (const auto& [layer, formats] : formats_)
       if (std::ranges::none_of(task_.plan.model.layers, [&layer = layer](const Layer& known) { return known.name == layer; }))
-        fail(ErrorCode::kMismatch, "--formats {}: model \"{}\" has no layer \"{}\"", request_.formats, task_.plan.model.name, layer);
+        fail(ErrorCode::kMismatch, "{}: model \"{}\" has no layer \"{}\"", origin, task_.plan.model.name, layer);
+  });
+  if (request_.calibrate > 0 && anywhere(agreement, "end of calibrating", stopped)) return false;
+  together(agreement, "keeping formats", [&] {
+    if (request_.resumed && wanted && agreement.rank() == 0) require_formats_of_run();
     const std::filesystem::path out = task_.job.out;
     if (!speaks || !request_.keeps || formats_.empty() || out.empty() || std::filesystem::exists(out / "job.textproto")) return;
     make_folders(out);
@@ -119,6 +169,7 @@ void FixedPointRun::choose_formats(Agreement& agreement, bool wanted, bool speak
               request_.calibrate > 0 ? fmt::format("from {} update{} in fp32", request_.calibrate, request_.calibrate == 1 ? "" : "s")
                                      : "from " + (request_.formats.empty() ? formats_file(task_).string() : request_.formats),
               described(formats_));
+  return true;
 }
 
 std::unique_ptr<Device> FixedPointRun::prepared(std::unique_ptr<Device> device) {

@@ -12,7 +12,10 @@
 // processor beside boards that make steps, have no formats and go on without.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,30 +26,42 @@
 
 namespace millrace {
 
-LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates);
+// What ends calibrating before its updates are done, besides the job's time limit.
+struct CalibrationLimits {
+  const std::atomic<bool>* stop = nullptr;
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();  // what the time limit counts from
+};
+
+// Nothing where a limit ended it.
+std::optional<LayerFormats> calibrated_formats(const TrainingTask& task, int64_t updates, const CalibrationLimits& limits = {});
 
 struct FixedPointRequest {
   int64_t calibrate = 0;     // updates; 0: none
   std::string formats = {};  // a file of formats; empty: none
   bool resumed = false;
   bool keeps = true;  // writes the formats into the run's folder
+  CalibrationLimits limits = {};
 };
 
 class FixedPointRun {
  public:
   FixedPointRun(const TrainingTask& task, FixedPointRequest request) : task_(task), request_(std::move(request)) {}
 
-  // `wanted`: some device of the ring has formats. Fails with kUsage where they were asked for and none has.
-  void choose_formats(Agreement& agreement, bool wanted, bool speaks);
+  // `wanted`: some device of the ring has formats. Fails with kUsage where they were asked for and none has, with kMismatch where those
+  // that a resumed run was trained in are gone. False where a limit ended it, on whatever rank.
+  bool choose_formats(Agreement& agreement, bool wanted, bool speaks);
   // In the chosen formats, and known to report(), which may be called while the trainer has its devices.
   std::unique_ptr<Device> prepared(std::unique_ptr<Device> device);
   const LayerFormats& formats() const { return formats_; }
+  // Which they are, for the run's fingerprint: "4 layers, <digest>"; empty where there are none.
+  std::string described_formats() const;
   std::string report() const;
   // Writes arithmetic.json; one line for people, empty where everything was computed in floating point.
   std::string finish(const std::vector<std::string>& reports) const;
 
  private:
   std::string known_formats(bool wanted) const;
+  void require_formats_of_run() const;
 
   const TrainingTask& task_;
   FixedPointRequest request_;

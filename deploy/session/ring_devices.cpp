@@ -116,7 +116,7 @@ MakePlan planner_of(Accounting accounting, const std::string& instruction_set, c
   return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, catalogue); };
 }
 
-std::string measured_rates(const Job& job) {
+std::string measured_rates(const Job& job, const std::function<bool()>& stops) {
   const Cluster cluster = find_cluster(job.cluster);
   const auto processor = [](const auto& device) { return shipped_hardware(planned_as(device.device)) == Hardware::kCpu; };
   if (cluster.devices.size() < 2 || std::ranges::none_of(cluster.devices, processor))
@@ -125,7 +125,7 @@ std::string measured_rates(const Job& job) {
   prepare_task(job, [&](const Graph& graph, const Job& ring) -> std::optional<Plan> {
     const std::vector<int64_t> usual{1, std::min<int64_t>(8, ring.mini_batch)};
     for (const int64_t micro_batch : ring.micro_batch > 0 ? std::vector<int64_t>{ring.micro_batch} : usual)
-      measure_convolutions(profile, graph, micro_batch);
+      measure_convolutions(profile, graph, micro_batch, stops);
     return Plan{};  // nobody reads it
   });
   return text_of(Catalogue{{catalogue_device_of(profile)}});

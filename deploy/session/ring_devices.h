@@ -7,6 +7,7 @@
 // and this build cannot drive is computed by the CPU engine in fp32; notes_on_devices says so.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 MakePlan planner_of(Accounting accounting, const std::string& instruction_set, const std::string& rates = "");
 // What this processor reaches in the job's convolutions, measured now, as a catalogue's text: at the job's micro-batch, or at the smallest
 // and a usual one where it is to be chosen. Takes seconds. Fails with kUsage where the job's cluster has no device cpu to plan with.
-std::string measured_rates(const Job& job);
+std::string measured_rates(const Job& job, const std::function<bool()>& stops = {});
 // Fails with kUsage on strategies that are compared and never run.
 void check_trained(Strategy strategy);
 // Fails with kUsage on strategy kind where nothing can be divided: no recurrent layer, or one device.

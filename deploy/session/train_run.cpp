@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/exit_status.h"
@@ -151,6 +152,17 @@ int status_of(const TrainingOutcome& outcome, const std::string& out) {
   return kExitFailed;
 }
 
+// Before the first update there is nothing to save.
+int status_of_stopped_start(const std::string& out, bool speaks) {
+  if (!speaks) return kExitDone;
+  if (!out.empty() && std::filesystem::exists(std::filesystem::path(out) / "job.textproto")) {
+    log::warning("interrupted before the first update; {} is as it was, and --resume goes on from there", out);
+    return kExitInterrupted;
+  }
+  log::error("interrupted before the first update: nothing is saved, start it again");
+  return kExitFailed;
+}
+
 TransportSettings transport_settings(const TrainRequest& request) {
   return {.deadline = std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds)),
           .checksums = request.checksums};
@@ -169,6 +181,8 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
              std::unique_ptr<Wire> column_wire) {
   const TransportSettings settings = transport_settings(request);
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
+  TrainingSignals* const signals = request.dry_run ? nullptr : &listen_to_signals();
+  const auto stops = [signals] { return signals != nullptr && signals->stop; };
   TrainingTask task;
   DeviceOptions device_options = request.devices;
   device_options.threads = static_cast<int>(request.job.threads);
@@ -194,16 +208,22 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
       unprepared = std::current_exception();
     }
   }
+  bool stopped = false;
   std::string rates;  // all ranks plan with the first one's; all measure at once, as they will compute
   if (request.measure) {
     try {
-      rates = measured_rates(here);
+      rates = measured_rates(here, stops);
+      stopped = stops();
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
   }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
+  if (request.measure && anywhere(agreement, "end of measuring", stopped)) {
+    agreement.close();
+    return status_of_stopped_start(request.job.out, speaks);
+  }
   if (!planned_alone) {
     const std::string instruction_set = agreement.broadcast("instruction set", cpu_instruction_set());
     const std::filesystem::path kept = std::filesystem::path(request.resume) / kRatesOfRun;
@@ -239,8 +259,11 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
     for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
   }
 
-  FixedPointRun fixed_point(
-      task, {.calibrate = request.calibrate, .formats = request.formats, .resumed = !request.resume.empty(), .keeps = !request.dry_run});
+  FixedPointRun fixed_point(task, {.calibrate = request.calibrate,
+                                   .formats = request.formats,
+                                   .resumed = !request.resume.empty(),
+                                   .keeps = !request.dry_run,
+                                   .limits = {.stop = signals == nullptr ? nullptr : &signals->stop, .begun = request.begun}});
   const OpenDevice open = [&](int64_t index) { return fixed_point.prepared(open_ring_device(task.plan, index, device_options)); };
   TrainerOptions options;
   std::string first_device;
@@ -251,12 +274,17 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
     options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device, device_options), *first, device_options);
   });
   first.reset();
-  fixed_point.choose_formats(agreement, some_have_formats(task.plan, device_options), speaks);
+  if (!fixed_point.choose_formats(agreement, some_have_formats(task.plan, device_options), speaks)) {
+    agreement.close();
+    return status_of_stopped_start(request.job.out, speaks);
+  }
+  if (const std::string formats = fixed_point.described_formats(); !formats.empty()) options.fingerprint[kFormatsOfRun] = formats;
   options.rates = rates;
   options.report = [&fixed_point] { return fixed_point.report(); };
   options.links = &links;
   options.resume = request.resume;
   options.log_every = request.log_every;
+  options.begun = request.begun;
   options.trace = request.trace;
   options.times = request.times;
   options.log_samples = request.log_samples;
@@ -272,13 +300,12 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
     board = std::make_unique<TensorBoardFile>(std::filesystem::path(request.job.out) / "tensorboard");
     options.sinks.push_back(board.get());
   }
-  if (!request.dry_run) {
-    TrainingSignals& signals = listen_to_signals();
-    options.signals = {.stop = &signals.stop,
-                       .checkpoint = &signals.checkpoint,
-                       .shared_checkpoints = &signals.shared_checkpoints,
-                       .describe = &signals.describe,
-                       .any = &signals.any};
+  if (signals != nullptr) {
+    options.signals = {.stop = &signals->stop,
+                       .checkpoint = &signals->checkpoint,
+                       .shared_checkpoints = &signals->shared_checkpoints,
+                       .describe = &signals->describe,
+                       .any = &signals->any};
     if (speaks && MpiSession::launched() && !request.job.out.empty()) {
       name_newest_checkpoint(request.job.out, {});
       options.saved = [out = request.job.out](const std::filesystem::path& folder) { name_newest_checkpoint(out, folder); };

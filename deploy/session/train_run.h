@@ -7,6 +7,7 @@
 // Exit status as the command's; of an MPI job as transport/mpi/mpi_session.h says.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -39,6 +40,7 @@ struct TrainRequest {
   std::string pace = {};
   int64_t calibrate = 0;     // updates in fp32 from which 16-bit devices get their formats; 0: their own
   std::string formats = {};  // or a file of formats
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();  // what the job's time limit counts from
 };
 
 int run_training(const TrainRequest& request);

@@ -264,7 +264,9 @@ TrainingOutcome RingTrainer::run() {
                         .log_every = options_.log_every,
                         .stop_after = options_.stop_after,
                         .saved = options_.saved,
-                        .log_samples = options_.log_samples};
+                        .log_samples = options_.log_samples,
+                        .bar = options_.bar,
+                        .begun = options_.begun};
     if (options_.column != nullptr)
       options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
         column->announce(mini_batch, decision);
@@ -302,11 +304,11 @@ TrainingOutcome RingTrainer::run() {
       options_.times.empty() ? std::vector<std::string>() : agreement_.gather("times of actions", watch_->encoded());
   const std::vector<std::string> counts = agreement_.gather("counts", received_here());
   if (options_.report) outcome.reports = agreement_.gather("reports", options_.report());
-  if (column_agreement_) column_agreement_->close();
-  agreement_.close();
   if (lead != nullptr && from == nullptr) written([&] { write_flows(*lead, counts); });
   written([&] { write_times(times); });
   written([&] { write_trace(traces); });
+  if (column_agreement_) column_agreement_->close();
+  agreement_.close();
   return outcome;
 }
 

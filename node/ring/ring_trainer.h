@@ -14,6 +14,7 @@
 // Borrows task, transport, agreement, sinks and column. One run() or forecast() per trainer.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,7 +47,10 @@ struct TrainerOptions {
   ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
   DeviceLinks* links = nullptr;      // what the transport's wire was made by; null: all messages lie in host memory
   Deal deal = Deal::kBlocks;         // which ranks host which devices; the same weights either way
-  bool log_samples = false;          // the samples of every update, in the run's folder; of one ring
+  std::string bar = "training";      // what its progress is called
+  // What the job's time limit counts from.
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+  bool log_samples = false;  // the samples of every update, in the run's folder; of one ring
   // Told the newest checkpoint's folder: that which a resumed training starts from, then each as it is complete. On the rank that leads.
   std::function<void(const std::filesystem::path& folder)> saved = {};
   // What this rank's devices have to say when all is over, while they are still open; gathered into TrainingOutcome::reports.

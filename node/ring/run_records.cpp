@@ -65,7 +65,7 @@ void RunRecords::open(int64_t step, bool resumed, bool evaluates_again) {
                             : std::make_unique<MetricsFile>(metrics);
     if (options_.log_samples) sample_log_ = std::make_unique<SampleLog>(out / kSampleLogName, step);
   }
-  progress_ = std::make_unique<Progress>("training", course_.total_updates());
+  progress_ = std::make_unique<Progress>(options_.bar, options_.updates > 0 ? options_.updates : course_.total_updates());
   progress_->advance(step);
   started_ = Clock::now();
 }

@@ -52,6 +52,8 @@ struct RecordOptions {
   std::vector<MetricsSink*> sinks = {};  // besides the run's metrics.jsonl
   int64_t log_every = 0;                 // updates between "step" records; 0: ten per epoch
   bool log_samples = false;
+  std::string bar = "training";  // what the progress is of
+  int64_t updates = 0;           // of that; 0: as the course says
 };
 
 class RunRecords {

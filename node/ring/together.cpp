@@ -20,4 +20,9 @@ void together(Agreement& agreement, std::string_view what, const std::function<v
   throw SharedError(static_cast<ErrorCode>(std::stoi(shared.substr(0, space))), shared.substr(space + 1));
 }
 
+bool anywhere(Agreement& agreement, std::string_view what, bool here) {
+  const std::vector<std::string> all = agreement.gather(what, here ? "yes" : "");
+  return agreement.broadcast(what, std::ranges::find(all, "yes") == all.end() ? "" : "yes") == "yes";
+}
+
 }  // namespace millrace

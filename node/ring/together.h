@@ -20,5 +20,7 @@ class SharedError : public Error {
 };
 
 void together(Agreement& agreement, std::string_view what, const std::function<void()>& body);
+// Whether it is so on any rank.
+bool anywhere(Agreement& agreement, std::string_view what, bool here);
 
 }  // namespace millrace

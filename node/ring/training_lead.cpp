@@ -37,7 +37,12 @@ TrainingLead::TrainingLead(const TrainingTask& task, const Course& course, LeadO
     : task_(task),
       course_(course),
       options_(std::move(options)),
-      records_(task, course, {.sinks = options_.sinks, .log_every = options_.log_every, .log_samples = options_.log_samples}),
+      records_(task, course,
+               {.sinks = options_.sinks,
+                .log_every = options_.log_every,
+                .log_samples = options_.log_samples,
+                .bar = options_.bar,
+                .updates = options_.stop_after}),
       choices_(task, course, options_.stop_after) {}
 
 void TrainingLead::resume(const CheckpointContent& content) {
@@ -74,11 +79,11 @@ void TrainingLead::start(const CheckpointContent* resumed) {
 // What the run is made of, as it is trained from now on.
 void TrainingLead::write_documents() const {
   const std::filesystem::path out = task_.job.out;
+  if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);  // a run begins with its job, and plans with these
   save(task_.job, out / "job.textproto");
   save(task_.plan, out / "plan.textproto");
   write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
 }
-  if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);  // a run begins with its job, and plans with these
 
 Error TrainingLead::explained(const Error& error) {
   try {
@@ -94,7 +99,8 @@ Error TrainingLead::explained(const Error& error) {
 }
 
 std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
-  const std::optional<Decision> decision = choices_.decide(mini_batch, records_.seconds_running());
+  const std::optional<Decision> decision =
+      choices_.decide(mini_batch, std::chrono::duration<double>(Clock::now() - options_.begun).count());
   if (decision && options_.announce) options_.announce(mini_batch, *decision);
   return decision;
 }
@@ -192,6 +198,8 @@ void TrainingLead::complete(CheckpointContent& content) const {
   content.facts.plan_digest = digest_of(text_of(task_.plan));
   content.facts.attributes = records_.attributes();
   content.facts.attributes["data"] = task_.job.data;
+  if (const auto formats = options_.fingerprint.find(kFormatsOfRun); formats != options_.fingerprint.end())
+    content.facts.attributes[kFormatsOfRun] = formats->second;
   content.facts.attributes.merge(choices_.attributes());
   content.facts.attributes.merge(facts_of(task_.data.train));
   content.model_text = text_of(task_.plan.model);

@@ -32,6 +32,9 @@ namespace millrace {
 // In the run's folder: what its devices reach, where that was measured, as a catalogue. A resumed run plans with it again.
 inline constexpr const char* kRatesOfRun = "rates.textproto";
 
+// In the fingerprint of a run whose devices compute in formats of its own, and from there in its checkpoints: which those are.
+inline constexpr const char* kFormatsOfRun = "formats";
+
 struct LeadOptions {
   std::vector<MetricsSink*> sinks = {};                                 // besides the run's metrics.jsonl
   std::map<std::string, std::string> fingerprint = {};                  // what the numbers depend on: versions, ISA, kernel table
@@ -40,6 +43,8 @@ struct LeadOptions {
   int64_t stop_after = 0;                                               // TrainerOptions::stop_after
   std::function<void(const std::filesystem::path& folder)> saved = {};  // TrainerOptions::saved
   bool log_samples = false;                                             // TrainerOptions::log_samples
+  std::string bar = "training";                                         // TrainerOptions::bar
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();  // TrainerOptions::begun
   // Told every decision, for replicas that follow.
   std::function<void(int64_t mini_batch, const Decision&)> announce = {};
 };

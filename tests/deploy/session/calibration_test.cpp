@@ -1,9 +1,14 @@
 // Formats of a training: the same however its ring is cut, finer errors for more replicas, nothing asked of floating point.
 #include "deploy/session/calibration.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/train/checkpoint_manifest.h"
 #include "deploy/session/ring_devices.h"
 #include "transport/local/local_wire.h"
 #include "transport/streams/agreement.h"
@@ -25,7 +30,7 @@ TrainingTask task_on(const std::string& cluster) {
 }  // namespace
 
 TEST(Calibration, DoesNotDependOnTheRing) {
-  const LayerFormats alone = calibrated_formats(task_on("emulated-fpga"), kUpdates);
+  const LayerFormats alone = calibrated_formats(task_on("emulated-fpga"), kUpdates).value();
   for (const char* layer : {"conv1", "conv2", "fc1", "fc2"}) EXPECT_TRUE(alone.contains(layer)) << layer;
   EXPECT_EQ(calibrated_formats(task_on("emulated-fpga"), kUpdates), alone);
   EXPECT_EQ(calibrated_formats(task_on("emulated-fpgax3"), kUpdates), alone);
@@ -33,11 +38,68 @@ TEST(Calibration, DoesNotDependOnTheRing) {
 
 TEST(Calibration, ReplicasMakeSmallerErrors) {
   TrainingTask task = task_on("emulated-fpga");
-  const LayerFormats alone = calibrated_formats(task, kUpdates);
+  const LayerFormats alone = calibrated_formats(task, kUpdates).value();
   task.job.replicas = 4;
-  const LayerFormats shared = calibrated_formats(task, kUpdates);
+  const LayerFormats shared = calibrated_formats(task, kUpdates).value();
   EXPECT_EQ(shared.at("conv1").sum, alone.at("conv1").sum);
   EXPECT_EQ(shared.at("fc1").error.fraction_bits, alone.at("fc1").error.fraction_bits + 2);
+}
+
+TEST(Calibration, EndsWhereTrainingWould) {
+  TrainingTask task = task_on("emulated-fpga");
+  const std::atomic<bool> stop = true;
+  EXPECT_FALSE(calibrated_formats(task, 1'000'000, {.stop = &stop}));
+  task.job.time_limit_seconds = 3600;
+  EXPECT_TRUE(calibrated_formats(task, kUpdates));
+  EXPECT_FALSE(calibrated_formats(task, 1'000'000, {.begun = std::chrono::steady_clock::now() - std::chrono::hours(2)}));
+}
+
+// A resumed run computes in the formats it began with, or not at all.
+TEST(Calibration, OfARunThatGoesOnIsKeptOrMissed) {
+  namespace fs = std::filesystem;
+  TrainingTask task = task_on("emulated-fpga");
+  const fs::path out = fs::path(testing::TempDir()) / "millrace_formats_of_run";
+  fs::remove_all(out);
+  task.job.out = out.string();
+  const auto chosen = [&](FixedPointRequest request, bool wanted = true) {
+    Transport transport(make_loopback_wire(0, 1));
+    Agreement agreement(transport);
+    FixedPointRun run(task, std::move(request));
+    EXPECT_TRUE(run.choose_formats(agreement, wanted, /*speaks=*/true));
+    return run.described_formats();
+  };
+  const auto message = [&] {
+    try {
+      chosen({.resumed = true});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kMismatch);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string formats = chosen({.calibrate = kUpdates});
+  EXPECT_THAT(formats, testing::StartsWith("9 layers, "));
+  write_atomically(out / "job.textproto", text_of(task.job));
+  write_atomically(out / "fingerprint.json", "{\"formats\": \"" + formats + "\"}");
+  EXPECT_EQ(chosen({.resumed = true}), formats);
+  const std::string text = read_text(out / "formats.txt");
+  write_atomically(out / "formats.txt", text.substr(0, text.rfind('\n', text.size() - 2) + 1));
+  EXPECT_THAT(message(),
+              testing::AllOf(testing::HasSubstr("formats.txt: holds others (8 layers"), testing::HasSubstr("put that file back")));
+  write_atomically(out / "formats.txt", std::string_view());
+  EXPECT_THAT(message(), testing::HasSubstr("formats.txt: holds no formats"));
+  fs::remove(out / "formats.txt");
+  EXPECT_THAT(message(), testing::HasSubstr("formats.txt: holds no formats"));
+  EXPECT_EQ(chosen({.resumed = true}, /*wanted=*/false), "");  // of floating point none are missed
+  // With a checkpoint that says it, the fingerprint may be gone.
+  fs::remove(out / "fingerprint.json");
+  EXPECT_EQ(message(), "");
+  make_folders(out / "checkpoints" / "step-00000001");
+  write_atomically(out / "checkpoints" / "step-00000001" / kManifestName, "{\"attributes\": {\"formats\": \"" + formats + "\"}}");
+  EXPECT_THAT(message(), testing::HasSubstr("formats.txt: holds no formats"));
+  write_atomically(out / "formats.txt", std::string(text).replace(text.find("conv1"), 5, "conv9"));
+  EXPECT_THAT(message(), testing::HasSubstr("formats.txt: model \"digits-cnn\" has no layer \"conv9\""));
+  fs::remove_all(out);
 }
 
 // Wherever they stand in the ring.
@@ -54,7 +116,7 @@ TEST(Calibration, OfARingThatBeginsInFloatingPoint) {
     Transport transport(make_loopback_wire(0, 1));
     Agreement agreement(transport);
     FixedPointRun run(task, {.calibrate = kUpdates});
-    run.choose_formats(agreement, some_have_formats(task.plan, {}), false);
+    EXPECT_TRUE(run.choose_formats(agreement, some_have_formats(task.plan, {}), false));
     auto board = run.prepared(open_ring_device(task.plan, 1, {}));
     return run.formats();
   };

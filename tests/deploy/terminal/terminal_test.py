@@ -121,6 +121,16 @@ class TerminalTest(unittest.TestCase):
                 if columns >= 80:
                     self.assertTrue(any(BAR.fullmatch(state)["note"] for state in bars(screen, "training")))
 
+    def test_choosing_formats_has_a_bar_of_its_own(self):
+        arguments = ["train", "--model", "digits-cnn", "--data", "synthetic:1x8x8:10:40", "--mini-batch", "4", "--cluster", "emulated-fpga",
+                     "--steps", "2", "--calibrate", "60"]
+        drawn = bars(show(arguments, 80, environment()).screen, "calibrating")
+        self.assertTrue(drawn)
+        shares = [int(re.search(r" (\d+)% ", bar)[1]) for bar in drawn]
+        self.assertEqual(shares, sorted(shares))
+        self.assertTrue(any(share < 100 for share in shares), drawn)  # of the two updates that follow it would be 100% at once
+        self.assertLessEqual(max(shares), 100)
+
     def test_json_lines_on_the_same_terminal(self):
         def json_among_bars(screen):
             return len(bars(screen, "training")) >= 3 and sum(1 for state in screen.states if state.startswith('{"event"')) >= 3

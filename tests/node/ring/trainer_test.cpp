@@ -340,6 +340,39 @@ TEST(TrainerEnd, TimeLimitStopsWithACheckpoint) {
   EXPECT_THAT(run.lines("done"), ElementsAre(HasSubstr(R"("reason":"time limit")")));
 }
 
+// Whatever came before the first update, such as choosing formats, is part of it.
+TEST(TrainerEnd, TimeLimitCountsFromTheBeginning) {
+  TinyRun run;
+  run.job.time_limit_seconds = 3600;
+  const TrainingOutcome outcome = run.train({.begun = std::chrono::steady_clock::now() - std::chrono::hours(2)});
+  EXPECT_EQ(outcome.reason, "time limit");
+  EXPECT_EQ(outcome.steps, 1);
+}
+
+// Takes away the place of files that are written at the end.
+class RemoveAtEnd : public MetricsSink {
+ public:
+  explicit RemoveAtEnd(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  void write(const MetricsRecord& record) override {
+    if (record.event == "done") std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST(TrainerEnd, WhatCannotBeWrittenOfItHidesNothing) {
+  TinyRun run;
+  run.job.steps = 2;
+  const std::filesystem::path folder = run.job.out + ".measured";
+  make_folders(folder);
+  RemoveAtEnd remover(folder);
+  const TrainingOutcome outcome = run.train({.sinks = {&remover}, .trace = folder / "trace.json", .times = folder / "times.json"});
+  EXPECT_EQ(outcome.steps, 2);
+  EXPECT_EQ(outcome.reason, "steps");
+  EXPECT_THAT(outcome.unwritten, testing::UnorderedElementsAre(HasSubstr("trace.json: cannot"), HasSubstr("times.json: cannot")));
+}
+
 TEST(TrainerEnd, StopFlagStopsWithACheckpoint) {
   TinyRun run;
   StopAt stopper(3);  // the next update is the last
