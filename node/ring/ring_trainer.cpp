@@ -295,6 +295,7 @@ TrainingOutcome RingTrainer::run() {
     try {
       write();
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::kUsage) throw;  // what was asked for cannot be told of such a training
       outcome.unwritten.emplace_back(error.what());
     }
   };
@@ -304,11 +305,11 @@ TrainingOutcome RingTrainer::run() {
       options_.times.empty() ? std::vector<std::string>() : agreement_.gather("times of actions", watch_->encoded());
   const std::vector<std::string> counts = agreement_.gather("counts", received_here());
   if (options_.report) outcome.reports = agreement_.gather("reports", options_.report());
+  if (column_agreement_) column_agreement_->close();
+  agreement_.close();
   if (lead != nullptr && from == nullptr) written([&] { write_flows(*lead, counts); });
   written([&] { write_times(times); });
   written([&] { write_trace(traces); });
-  if (column_agreement_) column_agreement_->close();
-  agreement_.close();
   return outcome;
 }
 
