@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -350,30 +351,38 @@ struct Candidate {
   PlanSummary summary;
 };
 
-Candidate candidate_of(const PlanTask& task, Plan plan, double period) {
+// None where the plan comes to a standstill, and why.
+std::optional<Candidate> candidate_of(const PlanTask& task, Plan plan, double period, std::string& standstill) {
   if (task.options.accounting == Accounting::kFull) {
-    const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
-    plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
+    try {
+      const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
+      plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kStandstill) throw;
+      standstill = error.what();
+      return std::nullopt;
+    }
   }
   PlanSummary summary = summarize(plan, *task.graph);
   summary.optimality_gap = plan.optimality_gap = std::max(0.0, summary.seconds_per_image / period - 1);
-  return {std::move(plan), std::move(summary)};
+  return Candidate{std::move(plan), std::move(summary)};
 }
 
 // Twice as many as long as they are faster: products of a chunk are made, and cross, beside the steps of another, so that a mini-batch
-// fills and drains sooner, and nothing between updates takes longer.
-void choose_chunks(const PlanTask& task, const KindSearch& search, double period, Candidate& best) {
-  const double wanted = best.summary.images_per_second * (1 + kWorthChunks);
+// fills and drains sooner, and nothing between updates takes longer. `best` is of whole sequences, or none where those stand still.
+void choose_chunks(const PlanTask& task, const KindSearch& search, double period, std::optional<Candidate>& best, std::string& standstill) {
+  const double wanted = best ? best->summary.images_per_second * (1 + kWorthChunks) : 0;
   std::optional<Candidate> found;
   const int64_t most = std::min(kMostChunks, most_time_chunks(*task.graph));
   for (int64_t chunks = 2; chunks <= most; chunks *= 2) {
     Plan plan = search.plan(period, chunks);
     if (!TimeChunking(plan, *task.graph).any()) return;
-    Candidate more = candidate_of(task, std::move(plan), period);
-    if (found && more.summary.images_per_second <= found->summary.images_per_second * (1 + kWorthMoreChunks)) break;
+    std::optional<Candidate> more = candidate_of(task, std::move(plan), period, standstill);
+    if (!more) continue;
+    if (found && more->summary.images_per_second <= found->summary.images_per_second * (1 + kWorthMoreChunks)) break;
     found = std::move(more);
   }
-  if (found && found->summary.images_per_second > wanted) best = std::move(*found);
+  if (found && found->summary.images_per_second > wanted) best = std::move(found);
 }
 
 }  // namespace
@@ -407,6 +416,7 @@ Outcome plan_by_kind(const PlanTask& task) {
   }
   std::ranges::sort(periods);
   size_t best = 0;
+  std::string standstill;
   for (const auto& [period, index] : periods) {
     if (outcome.feasible && 1 / period < outcome.summary.images_per_second) break;
     if (1 / period <= task.wanted) break;
@@ -420,17 +430,23 @@ Outcome plan_by_kind(const PlanTask& task) {
       }
       plan = in_mode(plan, *task.graph, task.options.pair_mode);
     }
-    by_kind::Candidate found = by_kind::candidate_of(task, std::move(plan), period);
-    if (full && overlap && task.options.time_chunks == 0 && !task.options.recompute) by_kind::choose_chunks(task, search, period, found);
+    std::optional<by_kind::Candidate> found = by_kind::candidate_of(task, std::move(plan), period, standstill);
+    if (full && overlap && task.options.time_chunks == 0 && !task.options.recompute)
+      by_kind::choose_chunks(task, search, period, found, standstill);
+    if (!found) continue;
     // Of equals the one that is tried first without such an order.
-    const double gain = outcome.feasible ? found.summary.images_per_second - outcome.summary.images_per_second : 1;
+    const double gain = outcome.feasible ? found->summary.images_per_second - outcome.summary.images_per_second : 1;
     if (gain < 0 || (gain == 0 && index > best)) continue;
     best = index;
     outcome.feasible = true;
-    outcome.plan = std::move(found.plan);
-    outcome.summary = std::move(found.summary);
+    outcome.plan = std::move(found->plan);
+    outcome.summary = std::move(found->summary);
   }
-  if (outcome.feasible) outcome.reason = {};
+  if (outcome.feasible || !standstill.empty()) outcome.reason = {};
+  if (!outcome.feasible && !standstill.empty()) {
+    outcome.reason.text = standstill;
+    outcome.reason.resource = "fifo_rows";
+  }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
 }

@@ -391,6 +391,41 @@ TEST(KindParallel, UpdatesTakeTheTimeOfTheirBytesWithFullAccounting) {
   }
 }
 
+// What would come to a standstill is not taken: another micro-batch is, or another number of chunks, or the ring is infeasible.
+TEST(KindParallel, ARingThatStandsStillIsNotPlanned) {
+  const Graph graph(zoo_model("char-rnn"));
+  const auto cpu = large_device();
+  const auto board = make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16});
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = parse_cluster_shorthand("cpu+vc709+cpu");
+  task.models = {cpu.get(), board.get(), cpu.get()};
+  task.options.strategy = Strategy::kKind;
+  task.options.accounting = Accounting::kFull;
+  task.options.mini_batch = 8;
+  task.options.time_chunks = 0;  // chosen
+  task.options.arithmetic = {ElementType::kFloat32, ElementType::kFixed16};
+  const auto plan_without = [&](const auto& stands_still) {
+    task.mini_batch_time = [&](const Plan& plan, const Graph&) {
+      if (stands_still(plan)) fail(ErrorCode::kStandstill, "it stands still");
+      return MiniBatchTime{.seconds = 1};
+    };
+    return plan_by_kind(task);
+  };
+  const Outcome one_size = plan_without([](const Plan& plan) { return plan.micro_batch != 2; });
+  ASSERT_TRUE(one_size.feasible) << one_size.reason.text;
+  EXPECT_EQ(one_size.plan->micro_batch, 2);
+  const Outcome in_chunks = plan_without([](const Plan& plan) { return plan.time_chunks < 4; });
+  ASSERT_TRUE(in_chunks.feasible) << in_chunks.reason.text;
+  EXPECT_EQ(in_chunks.plan->time_chunks, 4);
+  const Outcome whole = plan_without([](const Plan& plan) { return plan.time_chunks > 1; });
+  ASSERT_TRUE(whole.feasible) << whole.reason.text;
+  EXPECT_EQ(whole.plan->time_chunks, 1);
+  const Outcome none = plan_without([](const Plan&) { return true; });
+  EXPECT_FALSE(none.feasible);
+  EXPECT_EQ(none.reason.text, "it stands still");
+}
+
 TEST(KindParallel, BoardsThatAreTooSmallSayWhat) {
   const Graph graph(zoo_model("deepspeech2-lstm"));
   const auto cpu = large_device();
