@@ -35,6 +35,12 @@ InferenceBatch batch_of(const InferenceRequest& request, int64_t streams) {
 }
 
 void check_request(const InferenceRequest& request, const PlanTask& task, const Catalogue& catalogue) {
+  for (const DeviceEntry& device : task.cluster.devices)
+    if (task.options.strategy == Strategy::kKind && hardware_of(catalogue.find(device.device)) == Hardware::kFpga)
+      fail(ErrorCode::kUsage,
+           "--strategy kind with --inference plans processors alone, and {} is a board, whose engines take recurrent layers whole; plan "
+           "with cpu in its place and name the board to eval or predict with --cluster, or leave out --strategy kind",
+           device.device);
   if (!request.steps_per_pass && !request.blocks) return;
   const char* const flag = request.steps_per_pass ? "--steps-per-pass" : "--blocks";
   const Graph& graph = *task.graph;
@@ -48,8 +54,8 @@ void check_request(const InferenceRequest& request, const PlanTask& task, const 
     if (steps % asked != 0)
       fail(ErrorCode::kUsage, "--steps-per-pass {}: layer \"{}\" has {} steps, and passes of {} do not make them up; give a divisor", asked,
            node.layer.name, steps, asked);
-    const GateMatrix shape = boards ? sbe_shape_of(node) : GateMatrix{};
-    if (const int64_t columns = shape.inputs + shape.features(); boards && request.blocks.value_or(1) > columns)
+    const GateMatrix shape = boards && sbe_refusal(node).empty() ? sbe_shape_of(node) : GateMatrix{};
+    if (const int64_t columns = shape.inputs + shape.features(); columns > 0 && request.blocks.value_or(1) > columns)
       fail(ErrorCode::kUsage, "--blocks {}: layer \"{}\" has {} columns of weights, which make at most so many blocks", *request.blocks,
            node.layer.name, columns);
   }
@@ -290,9 +296,8 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
   std::vector<std::string> words;
   for (const Shard& shard : plan.shards) {
     const Node& node = task.graph->node(task.graph->index_of(shard.layer));
-    if (!is_recurrent(node)) continue;
+    if (!is_recurrent(node) || !weight_stream_of(shard, node)) continue;
     const GateMatrix shape = sbe_shape_of(node);
-    if (!weight_stream_of(shard, node)) continue;
     const std::string& board = item(task.cluster.devices, shard.device).device;
     const Exploration found = explore(planned_space(shape, node.output.height, batch_of(request, plan.micro_batch)),
                                       sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));

@@ -1,5 +1,8 @@
 #include "fpga/cost/blocked_engines.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -25,6 +28,40 @@ std::vector<SbeSpace> spaces_of(std::span<const Node* const> nodes, const Infere
   std::vector<SbeSpace> spaces;
   for (const Node* node : nodes) spaces.push_back(planned_space(sbe_shape_of(*node), node->output.height, batch));
   return spaces;
+}
+
+// The nearest numbers of hidden units that an engine is generated for. Multiples of the words of a beat always fill it.
+std::string sizes_around(const SbeSpace& space, int64_t words_per_cycle) {
+  const auto has = [&](int64_t hidden) {
+    SbeSpace other = space;
+    other.shape.hidden = hidden;
+    return hidden >= std::max<int64_t>(1, space.shape.projection) && has_array(other, words_per_cycle);
+  };
+  std::vector<std::string> sizes;
+  int64_t below = space.shape.hidden - 1, above = space.shape.hidden + 1;
+  while (below >= 1 && below > space.shape.hidden - words_per_cycle && !has(below)) --below;
+  while (above < space.shape.hidden + words_per_cycle && !has(above)) ++above;
+  for (const int64_t hidden : {below, above})
+    if (has(hidden)) sizes.push_back(std::to_string(hidden));
+  if (sizes.empty()) return fmt::format("; multiples of {} would do, of features projected to as well", words_per_cycle);
+  return fmt::format("; {} would do", fmt::join(sizes, " or "));
+}
+
+// Of a search that found none.
+std::string refusal_of(const SbeSpace& space, const Exploration& found, const SbeBoard& board) {
+  const GateMatrix& shape = space.shape;
+  if (found.points == 0 && !has_array(space, board.words_per_cycle()))
+    return fmt::format("no engine of {} is generated for {} hidden units{}{}", board.name, shape.hidden,
+                       shape.projection > 0 ? fmt::format(" projected to {}", shape.projection) : "",
+                       sizes_around(space, board.words_per_cycle()));
+  if (found.points == 0)
+    return fmt::format("no engine of {} is generated for {} hidden units with such batches of {} steps", board.name, shape.hidden,
+                       space.steps);
+  if (found.remedies.empty())
+    return fmt::format("its engine lacks several of the resources of {}, however it is built; take a larger board", board.name);
+  const Remedy& least = found.remedies.front();
+  return fmt::format("its engine takes {:.0f} {} at least, and {} has {:.0f}; take a larger board", least.needed, least.limit, board.name,
+                     least.is);
 }
 
 KnownLayers known_layers(const InferenceBatch& batch) {
@@ -85,6 +122,7 @@ EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaR
   constexpr size_t kMostTried = 12;
   const SbeBoard whole = sbe_board_of(board);
   EnginesTogether chosen;
+  if (std::ranges::any_of(nodes, [](const Node* node) { return !sbe_refusal(*node).empty(); })) return chosen;
   for (const JointChoice& choice : explore_together(spaces_of(nodes, batch), whole, taken, kMostTried, known_layers(batch)).front)
     add(choice, choice.seconds, nodes, whole, taken, chosen);
   return chosen;
@@ -128,11 +166,17 @@ const BlockedEngine* BlockedEngines::within(const Node& node, double period_seco
       const auto behind = std::ranges::upper_bound(seconds, period_seconds);
       return behind == seconds.begin() ? nullptr : &found->second.engines[to_size(behind - seconds.begin()) - 1];
     }
+  if (!sbe_refusal(node).empty()) return nullptr;
   const KnownEngines::Ways& ways = ways_of(node);
   const auto behind = std::upper_bound(ways.all.begin(), ways.all.end(), period_seconds,
                                        [](double period, const BlockedEngine& engine) { return period < engine.seconds_per_sample; });
   if (behind == ways.all.begin()) return nullptr;
   return &ways.all[ways.best[to_size(behind - ways.all.begin()) - 1]];
+}
+
+std::string BlockedEngines::refusal(const Node& node) const {
+  std::string why = sbe_refusal(node);
+  return why.empty() ? ways_of(node).refusal : why;
 }
 
 const KnownEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
@@ -144,7 +188,9 @@ const KnownEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
           ->alone[{board_, shape.inputs, shape.hidden, shape.gates, shape.projection, steps, batch_.streams, batch_.steps, batch_.blocks}];
   if (known != nullptr) return *known;
   auto ways = std::make_unique<KnownEngines::Ways>();
-  const Exploration found = explore(planned_space(shape, steps, batch_), board_);
+  const SbeSpace space = planned_space(shape, steps, batch_);
+  const Exploration found = explore(space, board_);
+  if (found.front.empty()) ways->refusal = refusal_of(space, found, board_);
   for (const SbePoint& point : found.front) ways->all.push_back(engine_of(point, steps, board_));
   std::ranges::stable_sort(ways->all, {}, &BlockedEngine::seconds_per_sample);
   for (size_t i = 0; i < ways->all.size(); ++i) {

@@ -49,6 +49,7 @@ struct EnginesTogether {
   std::map<std::string, Ways> of_layers;
 };
 // Each with fewer blocks of memory than the one before.
+// None where a layer is one that the engine does not compute.
 EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
                                  const BoardShare& taken);
 // For the paces from the fastest that there is room for up to `period_seconds`: `others` take so much of the board at that period, and of
@@ -61,6 +62,7 @@ struct KnownEngines {
   struct Ways {
     std::vector<BlockedEngine> all;  // by rising time
     std::vector<size_t> best;        // of those up to here, the one of least share
+    std::string refusal;             // why there is none; else empty
   };
   // Board; inputs, hidden units, gates, features projected to, steps; streams, steps and blocks of the batch.
   using Key = std::tuple<SbeBoard, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
@@ -74,6 +76,8 @@ class BlockedEngines {
   BlockedEngines(const FpgaResources& board, const InferenceBatch& batch);
 
   const BlockedEngine* within(const Node& node, double period_seconds) const;
+  // Why there is no engine for the layer, however slow, and what sizes have one; "" where there is.
+  std::string refusal(const Node& node) const;
 
  private:
   const KnownEngines::Ways& ways_of(const Node& node) const;

@@ -11,6 +11,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/device/no_such_engine.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/words_outside.h"
 #include "fpga/common/arithmetic/divided_up.h"
@@ -97,6 +98,7 @@ class FpgaCostModel final : public CostModel {
 
   // A board streams rows, and the statistics of a micro-batch are there when its last row is through.
   std::string refusal(const Node& node) const override {
+    if (std::string why = recurrent_.refusal(node); !why.empty()) return why;
     const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
     if (norm == nullptr || !node.trained || norm->statistics == Statistics::kRunning) return "";
     return "is a batch norm that is trained with the statistics of each micro-batch, for which a board would have to wait; plan with "

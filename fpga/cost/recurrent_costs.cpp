@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/device/no_such_engine.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/pair_modes.h"
 #include "fpga/common/cost/fabric_costs.h"
@@ -28,14 +29,19 @@ RecurrentCosts::RecurrentCosts(FpgaResources board, int64_t element_bits, const 
   if (inference.streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference);
 }
 
-bool RecurrentCosts::counts(const ShardQuestion& question) const { return is_blocked(question) || asks_for_steps(question); }
+bool RecurrentCosts::counts(const ShardQuestion& question) const { return is_blocked(question.node) || asks_for_steps(question); }
 
 ShardDemand RecurrentCosts::demand_of(const ShardQuestion& question) const {
-  return is_blocked(question) ? blocked_demand(question) : steps_demand(question);
+  return is_blocked(question.node) ? blocked_demand(question) : steps_demand(question);
 }
 
 ShardCost RecurrentCosts::cost_of(const ShardQuestion& question, std::span<const NamedAmount> capacities) const {
-  return is_blocked(question) ? blocked_cost(question) : steps_cost(question, capacities);
+  return is_blocked(question.node) ? blocked_cost(question) : steps_cost(question, capacities);
+}
+
+std::string RecurrentCosts::refusal(const Node& node) const {
+  const std::string why = is_blocked(&node) ? blocked_->refusal(node) : "";
+  return why.empty() ? "" : "cannot be on a board: " + why;
 }
 
 std::string RecurrentCosts::steps_refusal(const ShardQuestion& question) const {
@@ -44,8 +50,8 @@ std::string RecurrentCosts::steps_refusal(const ShardQuestion& question) const {
   return why;
 }
 
-bool RecurrentCosts::is_blocked(const ShardQuestion& question) const {
-  return blocked_ != nullptr && question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence;
+bool RecurrentCosts::is_blocked(const Node* node) const {
+  return blocked_ != nullptr && node != nullptr && role_of(node->layer.operation) == Role::kRecurrence;
 }
 
 // Of chained elements, which FP and EB share: they take turns, as on a CPU.

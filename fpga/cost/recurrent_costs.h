@@ -19,8 +19,7 @@
 
 namespace millrace {
 
-inline constexpr double kNoSuchEngine = 1e30;  // of a demand: it adds up over any number of shards
-inline constexpr size_t kOnChipMemory = 3;     // index into a board's capacities
+inline constexpr size_t kOnChipMemory = 3;  // index into a board's capacities
 
 class RecurrentCosts {
  public:
@@ -31,11 +30,13 @@ class RecurrentCosts {
   ShardDemand demand_of(const ShardQuestion& question) const;
   // `capacities`: of the board, whose names its amounts have. Fails with kUsage where no engine does it.
   ShardCost cost_of(const ShardQuestion& question, std::span<const NamedAmount> capacities) const;
+  // Why the board has no part in a layer, as the end of a sentence; "": it may have.
+  std::string refusal(const Node& node) const;
   // Why no chained elements take the steps; "": some do.
   std::string steps_refusal(const ShardQuestion& question) const;
 
  private:
-  bool is_blocked(const ShardQuestion& question) const;
+  bool is_blocked(const Node* node) const;
   ShardDemand steps_demand(const ShardQuestion& question) const;
   ShardCost steps_cost(const ShardQuestion& question, std::span<const NamedAmount> capacities) const;
   ShardDemand blocked_demand(const ShardQuestion& question) const;

@@ -149,11 +149,26 @@ class Remedies {
   std::vector<Remedy> remedies_;
 };
 
+// Lanes, columns and tail units; goes on as long as `visit` says so.
+void for_each_array(const SbeSpace& space, int64_t words_per_cycle, const std::function<bool(const SbeConfig&)>& visit) {
+  SbeConfig config{
+      .shape = space.shape, .latency = space.latency, .words_per_cycle = words_per_cycle, .inputs_share_bus = space.inputs_share_bus};
+  int64_t units_before = 0;
+  for (int64_t groups = 1; groups <= space.shape.hidden; ++groups) {
+    const int64_t units = divided_up(space.shape.hidden, groups);
+    if (units == units_before) continue;
+    units_before = units;
+    config.row_lanes = units * space.shape.gates;
+    for (config.columns = 1; config.columns <= space.most_columns; config.columns *= 2)
+      for (config.tail_units = 1; config.tail_units <= std::min(space.most_tail_units, units); config.tail_units *= 2)
+        if ((!space.array_allowed || space.array_allowed(config)) && !visit(config)) return;
+  }
+}
+
 }  // namespace
 
 void for_each_config(const SbeSpace& space, int64_t words_per_cycle, const std::function<void(const SbeConfig&)>& visit) {
-  SbeConfig config{
-      .shape = space.shape, .latency = space.latency, .words_per_cycle = words_per_cycle, .inputs_share_bus = space.inputs_share_bus};
+  SbeConfig config;
   const auto batches = [&] {
     for (config.streams = space.least_streams; config.streams <= space.most_streams; config.streams *= 2)
       for (config.steps = space.steps; config.steps >= 1; --config.steps)
@@ -167,23 +182,25 @@ void for_each_config(const SbeSpace& space, int64_t words_per_cycle, const std::
         batches();
       }
   };
-  int64_t units_before = 0;
-  for (int64_t groups = 1; groups <= space.shape.hidden; ++groups) {
-    const int64_t units = divided_up(space.shape.hidden, groups);
-    if (units == units_before) continue;
-    units_before = units;
-    config.row_lanes = units * space.shape.gates;
-    for (config.columns = 1; config.columns <= space.most_columns; config.columns *= 2)
-      for (config.tail_units = 1; config.tail_units <= std::min(space.most_tail_units, units); config.tail_units *= 2) {
-        if (space.array_allowed && !space.array_allowed(config)) continue;
-        config.pinned = Pinned::kAll;
-        config.slots = 2;
-        config.block_chunks = 0;
-        batches();
-        blocks(Pinned::kHidden, config.input_chunks());
-        blocks(Pinned::kNone, config.input_chunks() + config.hidden_chunks());
-      }
-  }
+  for_each_array(space, words_per_cycle, [&](const SbeConfig& array) {
+    config = array;
+    config.pinned = Pinned::kAll;
+    config.slots = 2;
+    config.block_chunks = 0;
+    batches();
+    blocks(Pinned::kHidden, config.input_chunks());
+    blocks(Pinned::kNone, config.input_chunks() + config.hidden_chunks());
+    return true;
+  });
+}
+
+bool has_array(const SbeSpace& space, int64_t words_per_cycle) {
+  bool found = false;
+  for_each_array(space, words_per_cycle, [&](const SbeConfig&) {
+    found = true;
+    return false;
+  });
+  return found;
 }
 
 SbePoint point_of(const SbeConfig& config, const SbeBoard& board) {

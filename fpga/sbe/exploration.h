@@ -76,6 +76,8 @@ Exploration explore(const SbeSpace& space, const SbeBoard& board, const SbeGoal&
 
 // Every point of the space in its order, whatever it takes.
 void for_each_config(const SbeSpace& space, int64_t words_per_cycle, const std::function<void(const SbeConfig&)>& visit);
+// Whether the space's lanes, columns and tail units are allowed at all, whatever the batch and its blocks.
+bool has_array(const SbeSpace& space, int64_t words_per_cycle);
 SbePoint point_of(const SbeConfig& config, const SbeBoard& board);
 
 // "256 lanes x 4 columns, 4 tail units, 14 blocks in 2 slots, h pinned, 4 streams x 32 steps"

@@ -43,20 +43,22 @@ std::optional<int64_t> amount_of(const Shard& shard, std::string_view name) {
 
 }  // namespace
 
-GateMatrix sbe_shape_of(const Node& node) {
+std::string sbe_refusal(const Node& node) {
   const auto& cell = std::get<Recurrent>(node.layer.operation);
-  if (cell.bidirectional)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe walks one direction; plan a model without bidirectional layers",
-         node.layer.name);
+  if (cell.bidirectional) return "the engine sbe walks one direction; plan a model without bidirectional layers";
   if (cell.cell == CellKind::kGru && !cell.reset_after)
-    fail(ErrorCode::kUnavailable,
-         "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
-         node.layer.name);
+    return "the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after";
   try {
     gate_forms_of(cell, TanhForm::kPlan);
   } catch (const Error& error) {
-    throw error.within(fmt::format("layer \"{}\"", node.layer.name));
+    return error.message();
   }
+  return "";
+}
+
+GateMatrix sbe_shape_of(const Node& node) {
+  if (const std::string why = sbe_refusal(node); !why.empty()) fail(ErrorCode::kUnavailable, "layer \"{}\": {}", node.layer.name, why);
+  const auto& cell = std::get<Recurrent>(node.layer.operation);
   return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell), cell.projection};
 }
 

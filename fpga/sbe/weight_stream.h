@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace millrace {
 
 // Of one direction. Fails with kUnavailable, naming the layer, on those that the engine does not compute.
 GateMatrix sbe_shape_of(const Node& node);
+// Why it does not, and what to do; "" where it does.
+std::string sbe_refusal(const Node& node);
 
 // Steps of a sequence that share a pass over the weights; 1 where nothing is said.
 inline constexpr std::string_view kStepsOfPass = "weight_stream_steps";

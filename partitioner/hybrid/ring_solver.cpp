@@ -493,3 +493,7 @@ Shortage RingSolver::shortage() const {
 }
 
 }  // namespace millrace
+  for (int64_t g = chain_.group_at(begin); overrun.resource == kEngine && g <= group && shortage.refusal.empty(); ++g) {
+    shortage.refusal = segments_.model(shortage.device).refusal(chain_.head_of(g));
+    if (!shortage.refusal.empty()) shortage.layer = chain_.head_of(g).layer.name;
+  }

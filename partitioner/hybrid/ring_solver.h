@@ -42,6 +42,7 @@ struct Shortage {
   double missing = 0;
   bool one_part = false;  // the device cannot even take the smallest part of `layer`
   bool whole = false;     // which is all of it, where layers are not divided
+  std::string refusal;    // why the device has no engine for it (CostModel::refusal), where that is what it lacks
 };
 
 struct RingSolution {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/base/index.h"
+#include "core/device/no_such_engine.h"
 #include "core/plan/off_chip.h"
 #include "partitioner/hybrid/stretch_load.h"
 
@@ -468,6 +469,7 @@ Overrun SegmentLoads::overrun(int64_t device, int64_t from, int64_t to, double p
     const ShardLoad part = load(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period);
     sum += part.may_stream ? streamed_demand(device, part, period) : part.beside;
   }
+  if (sum.amounts[0] >= kNoSuchEngine) return {std::string(kEngine), 1};
   const std::span<const NamedAmount> capacities = model(device).capacities();
   Overrun worst;
   double worst_ratio = 1;

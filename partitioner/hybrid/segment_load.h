@@ -28,6 +28,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -74,6 +75,8 @@ class KnownReaches {
   mutable std::mutex mutex_;
   std::map<From, std::map<double, int64_t>> known_;  // by period
 };
+
+inline constexpr std::string_view kEngine = "engine";  // as a resource: one that does what is asked
 
 struct Overrun {
   std::string resource;  // empty: it fits

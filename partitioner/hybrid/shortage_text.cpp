@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/index.h"
@@ -59,15 +60,31 @@ std::string device_text(const PlanTask& task, int64_t device) {
   return fmt::format("device {} ({})", device, entry.device);
 }
 
+struct Unit {
+  double size;
+  const char* name;
+};
+constexpr std::array<Unit, 4> kByteUnits{{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "bytes"}}};
+constexpr std::array<Unit, 3> kBitUnits{{{1e6, "Mb"}, {1e3, "kb"}, {1, "bits"}}};
+
+// In the first, the largest, that shows more than nothing with two digits behind the point; whole ones of the last.
+template <size_t kUnits>
+std::string in_units(double amount, const std::array<Unit, kUnits>& units) {
+  for (size_t i = 0; i + 1 < kUnits; ++i)
+    if (amount >= 0.01 * units[i].size) return fmt::format("{:.2f} {}", amount / units[i].size, units[i].name);
+  return fmt::format("{:.0f} {}", std::ceil(amount), units.back().name);
+}
+
 }  // namespace
 
 std::string amount_text(std::string_view resource, double amount) {
-  if (resource == "bram_bits") return fmt::format("{:.2f} Mb of on-chip memory", amount / 1e6);
-  if (resource == "memory_bytes") return fmt::format("{:.2f} GB of memory", amount / 1e9);
-  if (resource == "dram_bytes") return fmt::format("{:.2f} GB of off-chip memory", amount / 1e9);
-  if (resource == "dsp") return fmt::format("{:.0f} DSP slices", std::min(amount, 1e15));
-  if (resource == "lut") return fmt::format("{:.0f} LUTs", std::min(amount, 1e15));
-  if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::min(amount, 1e15));
+  if (resource == "bram_bits") return in_units(amount, kBitUnits) + " of on-chip memory";
+  if (resource == "memory_bytes") return in_units(amount, kByteUnits) + " of memory";
+  if (resource == "dram_bytes") return in_units(amount, kByteUnits) + " of off-chip memory";
+  if (resource == kEngine) return "an engine that is generated";
+  if (resource == "dsp") return fmt::format("{:.0f} DSP slices", std::ceil(std::min(amount, 1e15)));
+  if (resource == "lut") return fmt::format("{:.0f} LUTs", std::ceil(std::min(amount, 1e15)));
+  if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::ceil(std::min(amount, 1e15)));
   if (resource == "seconds") return fmt::format("{:.3g} s per sample", amount);
   // Of boards that have UltraRAM, too.
   constexpr std::string_view kBlocks = "bram36_with_";
@@ -89,6 +106,7 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage, const HasPlan& 
   reason.missing = shortage.missing;
   const auto devices = static_cast<int64_t>(task.models.size());
   const std::string& model = task.graph->model().name;
+  const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty(), empty = task.options.allow_empty;
   switch (shortage.kind) {
     case Shortage::Kind::kNone: reason.text = "no micro-batch divides the mini-batch into enough pieces for the ring"; return reason;
     case Shortage::Kind::kTooManyDevices:
@@ -96,18 +114,28 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage, const HasPlan& 
                                 devices - static_cast<int64_t>(shortage.missing), static_cast<int64_t>(shortage.missing), kLeaveEmpty);
       return reason;
     case Shortage::Kind::kOrders:
-      reason.text = task.options.pins.empty() && task.options.cuts.empty()
-                        ? fmt::format(
-                              "no cuts give each of {} devices a part: some layers stay whole, others are cut at multiples of the "
-                              "devices' channel granularity only; use a smaller ring, or {}",
-                              devices, kLeaveEmpty)
-                        : fmt::format(
-                              "the pins and cuts given leave some device without work, or with more than it can hold; drop or move "
-                              "one, or {}",
-                              kLeaveEmpty);
+      for (const auto& [layer, device] : task.options.pins)
+        if (const std::string why = fast_item(task.models, device)->refusal(task.graph->node(task.graph->index_of(layer))); !why.empty()) {
+          reason.device = device;
+          reason.text = fmt::format("{}: layer \"{}\", which is pinned there, {}", device_text(task, device), layer, why);
+          return reason;
+        }
+      if (!by_hand)
+        reason.text = fmt::format(
+            "no cuts give each of {} devices a part: some layers stay whole, others are cut at multiples of the devices' channel "
+            "granularity "
+            "only; use a smaller ring{}",
+            devices, empty ? "" : fmt::format(", or {}", kLeaveEmpty));
+      else if (empty)
+        reason.text = "the pins and cuts given leave some device with more than it can hold; drop or move one";
+      else
+        reason.text = fmt::format(
+            "the pins and cuts given leave some device without work, or with more than it can hold; drop or move one, or {}", kLeaveEmpty);
       return reason;
     case Shortage::Kind::kOneDeviceTooSmall:
-      reason.text = shortage.one_part && shortage.whole
+      reason.text = !shortage.refusal.empty()
+                        ? fmt::format("{}: layer \"{}\" {}", device_text(task, shortage.device), shortage.layer, shortage.refusal)
+                    : shortage.one_part && shortage.whole
                         ? fmt::format("{} lacks {} for layer \"{}\", which layer parallelism does not divide",
                                       device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing), shortage.layer)
                     : shortage.one_part

@@ -1,6 +1,7 @@
 // What a recurrent layer's engine costs in a plan for inference, against every way to build it.
 #include "fpga/cost/blocked_engines.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -129,6 +130,30 @@ TEST(BlockedEngines, StepsAndBlocksAreThoseAskedFor) {
   EXPECT_EQ(found->point.config.streams, 2);
   EXPECT_EQ(found->point.config.steps, 5);
   EXPECT_EQ(blocks_of(found->point.config).size(), 3u);
+}
+
+// Why there is no engine, and sizes that have one.
+TEST(BlockedEngines, SayWhyALayerHasNone) {
+  const FpgaResources resources = fpga_resources_of(testing_support::vc709(), 16);
+  const auto refusal = [](const FpgaResources& board, const char* cell) {
+    const Graph graph(frozen_model(parse_model(fmt::format("version: 1 name: \"m\" input_kind: FEATURES input {{ channels: 40 height: 6 "
+                                                           "width: 1 }} layers {{ name: \"rnn\" {} }} layers {{ name: \"fc\" dense {{ "
+                                                           "out_features: 2 }} }} layers {{ name: \"loss\" softmax_cross_entropy {{}} }}",
+                                                           cell),
+                                               "m")));
+    const Node& node = first_recurrent(graph);
+    const BlockedEngines engines(board, {.streams = 1});
+    const std::string why = engines.refusal(node);
+    EXPECT_EQ(why.empty(), engines.within(node, 1e9) != nullptr) << cell;
+    return why;
+  };
+  EXPECT_EQ(refusal(resources, "rnn_relu { hidden: 7 }"), "no engine of vc709 is generated for 7 hidden units; 4 or 8 would do");
+  for (const char* cell : {"rnn_relu { hidden: 4 }", "rnn_relu { hidden: 8 }", "lstm { hidden: 16 }"})
+    EXPECT_EQ(refusal(resources, cell), "");
+  EXPECT_NE(refusal(resources, "gru { hidden: 16 }").find("set reset_after"), std::string::npos);
+  FpgaResources small = resources;
+  small.bram36 = 4;
+  EXPECT_EQ(refusal(small, "lstm { hidden: 16 }").substr(0, 17), "its engine takes ");
 }
 
 // Chosen together they fit what is left of the board, and are no slower than each one's own best.

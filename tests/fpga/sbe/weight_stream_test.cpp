@@ -86,12 +86,14 @@ TEST(WeightStream, RefusesLayersThatBoardsDoNotCompute) {
   const auto refused = [](const char* cell, const char* reason) {
     const Graph graph = graph_of(cell);
     expect_error(ErrorCode::kUnavailable, reason, [&] { sbe_shape_of(layer_of(graph)); });
+    EXPECT_NE(sbe_refusal(layer_of(graph)).find(reason), std::string::npos);
   };
   refused("lstm { hidden: 8 bidirectional: true }", "walks one direction");
   refused("gru { hidden: 8 }", "set reset_after");
   refused("lstm { hidden: 8 gate_activation: HARD_SIGMOID gate_slope: 0.3 }", "boards have 0.2 and 1/6");
   const Graph fifth = graph_of("lstm { hidden: 8 gate_activation: HARD_SIGMOID gate_slope: 0.2 }");
   EXPECT_EQ(sbe_shape_of(layer_of(fifth)).hidden, 8);
+  EXPECT_EQ(sbe_refusal(layer_of(fifth)), "");
 }
 
 }  // namespace
