@@ -1,7 +1,11 @@
 #include "node/simulate/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -166,12 +170,20 @@ class NetworkCompiler {
 // than all of them one after the other.
 void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
   const Wide samples = options.samples;
-  Wide horizon = samples * pace_of(plan, graph).period;
+  Wide horizon = samples * pace_of(plan, graph).period, longest = 0;
+  std::string slowest = "the ring";
+  const auto add = [&](Wide picoseconds, const auto& name) {
+    horizon += picoseconds;
+    if (picoseconds <= longest) return;
+    longest = picoseconds;
+    slowest = name();
+  };
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
-    horizon += samples * shard.update_picoseconds;
+    Wide picoseconds = samples * shard.update_picoseconds;
     for (const PhaseEngine& engine : shard.phases)
-      horizon += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
+      picoseconds += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
+    add(picoseconds, [&] { return fmt::format("layer \"{}\" on device {}", shard.layer, shard.device); });
   }
   for (const MeasuredActions& actions : options.measured) horizon += samples * (Wide{4} * actions.between + actions.update);
   const std::vector<int64_t> loads = lane_loads(plan);
@@ -180,16 +192,20 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
     const Wide passes = 2 * samples + plan.mini_batch;
     const Wide elements = samples * flow.elements_per_sample + passes * flow.elements_per_pass;
     const Wide messages = samples * std::max<int64_t>({1, plan.model.input.height, plan.time_chunks}) + passes * kMessagesOfPass;
-    horizon += elements * bits_of(flow.wire) * kPicoseconds / lane_bits_per_second(plan, flow.link, flow.direction, loads);
-    horizon += messages * (Wide{2} * link.latency_picoseconds + options.scenario.jitter_picoseconds + 2);
+    add(elements * bits_of(flow.wire) * kPicoseconds / lane_bits_per_second(plan, flow.link, flow.direction, loads) +
+            messages * (Wide{2} * link.latency_picoseconds + options.scenario.jitter_picoseconds + 2),
+        [&] { return fmt::format("link {}", flow.link); });
   }
   if (options.scenario.replicas.count > 1)
     for (const int64_t bits : column_bits(plan))
       horizon += Wide{options.samples / plan.mini_batch + 1} * (all_reduce_picoseconds(options.scenario.replicas, bits) +
                                                                 kMessagesOfPass * all_reduce_picoseconds(options.scenario.replicas, 1));
-  if (horizon > (Wide{1} << 62))
-    fail(ErrorCode::kUsage, "{} samples could take more virtual time than 2^62 picoseconds (53 days) hold; simulate fewer",
-         options.samples);
+  if (horizon <= (Wide{1} << 62)) return;
+  // Whoever plans asks for no samples.
+  const std::string_view remedy =
+      options.pace_alone ? "check its rates in the catalogue and the cluster, or take a faster one" : "simulate fewer";
+  fail(ErrorCode::kUsage, "{} samples could take more virtual time than 2^62 picoseconds (53 days) hold, most of it on {}; {}",
+       options.samples, slowest, remedy);
 }
 
 }  // namespace

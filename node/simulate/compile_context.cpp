@@ -18,7 +18,9 @@ __extension__ using Wide = __int128;
 int64_t checked_product(int64_t a, int64_t b, const Shard& shard) {
   int64_t product = 0;
   if (a < 0 || __builtin_mul_overflow(a, b, &product) || product > kNoLimit)
-    fail(ErrorCode::kMismatch, "shard of \"{}\" on device {}: {} ps for each of {} units of a sample is no time that can be simulated",
+    fail(ErrorCode::kMismatch,
+         "shard of \"{}\" on device {}: {} ps for each of {} units of a sample is no time that can be simulated; check the "
+         "rates of the device in the catalogue",
          shard.layer, shard.device, a, b);
   return product;
 }
