@@ -1,8 +1,11 @@
 #include "partitioner/hybrid/ring_solver.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -64,6 +67,34 @@ std::vector<int64_t> windows_of(const PlanTask& task, const std::vector<double>&
   return default_windows(static_cast<int64_t>(task.models.size()), task.options.alignment, micro_batches);
 }
 
+// As --cut has it behind the link.
+std::string cut_words(const Chain& chain, int64_t position) {
+  const Cut cut = chain.cut_at(position);
+  std::string words = chain.head_of(cut.group).layer.name;
+  if (cut.channel > 0 || cut.outputs > 0) words += fmt::format(":{}", cut.channel);
+  if (cut.outputs > 0) words += fmt::format(":{}", cut.outputs);
+  return words;
+}
+
+// Fails where the devices beside the link do not divide the layer there, naming the nearest places where they do.
+void check_place(const PlanTask& task, const Chain& chain, int64_t link, int64_t position) {
+  const int64_t group = chain.group_at(position);
+  if (position == chain.begin_of(group) || position == chain.end()) return;
+  const auto quantum = [&](int64_t device) { return fast_item(task.models, device)->channel_quantum(); };
+  const int64_t device = quantum(link) >= quantum(link + 1) ? link : link + 1;
+  int64_t below = chain.begin_of(group), above = chain.end_of(group);
+  for (const Progression& places : chain.places_inside(group, quantum(device))) {
+    if (position >= places.begin && position <= places.end && (position - places.begin) % places.step == 0) return;
+    if (position > places.begin) below = places.begin + (std::min(position, places.end) - places.begin) / places.step * places.step;
+    if (position < places.end) above = position < places.begin ? places.begin : below + places.step;
+  }
+  const std::string next = above < chain.end() ? fmt::format(" or {}={}", link, cut_words(chain, above)) : "";
+  fail(ErrorCode::kUsage,
+       "a cut of link {} at {}: device {} ({}) divides channels by {} at a time; the nearest that it can keep is {}={}{}", link,
+       cut_words(chain, position), device, fast_item(task.cluster.devices, device).device, quantum(device), link, cut_words(chain, below),
+       next);
+}
+
 // Orders given by hand, as the positions that each link may cut at.
 CutRules rules_of(const PlanTask& task, const Chain& chain) {
   const Graph& graph = *task.graph;
@@ -77,24 +108,46 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
     if (node < 0) fail(ErrorCode::kUsage, "model {} has no layer \"{}\"{}", graph.model().name, layer, suggestion(layer, names));
     return graph.node(node).group;
   };
-  rules.windows.assign(to_size(std::max<int64_t>(devices - 1, 0)), {0, chain.end(), 1});
+  const size_t links = to_size(std::max<int64_t>(devices - 1, 0));
+  rules.windows.assign(links, {0, chain.end(), 1});
+  std::vector<std::string> first_by(links), last_by(links);  // who asks for the window's ends
+  const auto keep_from = [&](int64_t link, int64_t position, const std::string& asked) {
+    if (position < fast_item(rules.windows, link).begin) return;
+    fast_item(rules.windows, link).begin = position;
+    fast_item(first_by, link) = asked;
+  };
+  const auto keep_to = [&](int64_t link, int64_t position, const std::string& asked) {
+    if (position > fast_item(rules.windows, link).end) return;
+    fast_item(rules.windows, link).end = position;
+    fast_item(last_by, link) = asked;
+  };
   for (const auto& [layer, device] : task.options.pins) {
     if (device < 0 || device >= devices)
       fail(ErrorCode::kUsage, "layer \"{}\" is pinned to device {}; the cluster has devices 0 to {}", layer, device, devices - 1);
     const int64_t group = group_of(layer);
+    const std::string asked = fmt::format("the pin of layer \"{}\" to device {}", layer, device);
     for (int64_t link = 0; link + 1 < devices; ++link) {
-      Progression& window = fast_item(rules.windows, link);
-      if (link < device) window.end = std::min(window.end, chain.begin_of(group));
-      if (link >= device) window.begin = std::max(window.begin, chain.end_of(group));
+      if (link < device) keep_to(link, chain.begin_of(group), asked);
+      if (link >= device) keep_from(link, chain.end_of(group), asked);
     }
   }
   for (const auto& [link, cut] : task.options.cuts) {
     if (link < 0 || link >= devices - 1)
       fail(ErrorCode::kUsage, "a cut is given for link {}; the cluster has links 0 to {}", link, devices - 2);
     const int64_t position = chain.position_of({group_of(cut.layer), cut.channel, cut.outputs});
-    Progression& window = fast_item(rules.windows, link);
-    window.begin = std::max(window.begin, position);
-    window.end = std::min(window.end, position);
+    check_place(task, chain, link, position);
+    const std::string asked = fmt::format("the cut of link {} at {}", link, cut_words(chain, position));
+    keep_from(link, position, asked);
+    keep_to(link, position, asked);
+  }
+  int64_t furthest = 0;  // of the links so far, the one that cuts last
+  for (int64_t link = 0; link + 1 < devices; ++link) {
+    if (fast_item(rules.windows, link).begin > fast_item(rules.windows, furthest).begin) furthest = link;
+    if (fast_item(rules.windows, furthest).begin <= fast_item(rules.windows, link).end) continue;
+    fail(
+        ErrorCode::kUsage,
+        "{} and {} exclude each other: devices have layers in the model's order, each with what runs after it; drop or move one of the two",
+        fast_item(first_by, furthest), fast_item(last_by, link));
   }
   return rules;
 }
@@ -489,11 +542,11 @@ Shortage RingSolver::shortage() const {
   const Overrun overrun = segments_.overrun(shortage.device, begin, stuck ? least : chain_.end(), kLongestPeriod, storage);
   shortage.resource = overrun.resource;
   shortage.missing = overrun.missing;
-  return shortage;
-}
-
-}  // namespace millrace
   for (int64_t g = chain_.group_at(begin); overrun.resource == kEngine && g <= group && shortage.refusal.empty(); ++g) {
     shortage.refusal = segments_.model(shortage.device).refusal(chain_.head_of(g));
     if (!shortage.refusal.empty()) shortage.layer = chain_.head_of(g).layer.name;
   }
+  return shortage;
+}
+
+}  // namespace millrace
