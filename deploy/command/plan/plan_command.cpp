@@ -144,6 +144,7 @@ int plan_model(const PlanFlags& flags) {
   if (!flags.engine.empty() && !some_dedicated(models))
     fail(ErrorCode::kUsage, "--engine {}: cluster \"{}\" has no board to build it on; leave it out, or name one", flags.engine,
          cluster_name);
+  refuse_options_of_boards(flags, models);
   asked.options = options_of(flags, job, models);
   asked.options.arithmetic = arithmetic;
   asked.options.time_chunks = time_chunks;

@@ -90,6 +90,18 @@ void refuse_options_of_other_strategies(const PlanFlags& flags) {
   if (strategy == Strategy::kKind && flags.is_given("--balance"))
     fail(ErrorCode::kUsage,
          "--balance has no effect with --strategy kind, where parameters lie beside the products of their layer; leave it out");
+  if (strategy != Strategy::kData && strategy != Strategy::kModel) return;
+  for (const char* name : {"--pin", "--cut", "--balance", "--allow-empty", "--fc-barrier", "--fpdeep-lifetimes", "--alignment"})
+    if (flags.is_given(name))
+      fail(ErrorCode::kUsage, "{} has no effect with --strategy {}, which cuts no ring into segments; leave it out, or plan with hybrid",
+           name, name_of(strategy));
+}
+
+void refuse_options_of_boards(const PlanFlags& flags, const CostModels& models) {
+  if (some_dedicated(models)) return;
+  for (const char* name : {"--fc-barrier", "--fpdeep-lifetimes"})
+    if (flags.is_given(name))
+      fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out, or name a board", name);
 }
 
 void refuse_training_options(const PlanFlags& flags) {
@@ -148,6 +160,11 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   options.fpdeep_lifetimes = flags.fpdeep_lifetimes;
   for (const std::string& pin : flags.pins) add_pin(pin, options);
   for (const std::string& cut : flags.cuts) add_cut(cut, options);
+  // Other strategies find out where they make a ring of it.
+  const bool compared = options.strategy == Strategy::kData || options.strategy == Strategy::kModel;
+  if (compared && options.micro_batch > 0 && options.mini_batch % options.micro_batch != 0)
+    fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", options.mini_batch,
+         options.micro_batch);
   return options;
 }
 

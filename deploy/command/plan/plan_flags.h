@@ -40,9 +40,10 @@ struct PlanFlags {
   std::string command;  // as it was typed, near enough to type it again
 };
 
-// An option of another way of planning would be ignored in silence: those of strategy kind and its opposite, those of training beside
-// --inference, and, in `way` ("with --show"), all but those that it reads.
+// An option of another way of planning would be ignored in silence: those of strategy kind and its opposite, those of boards in a
+// ring without any, those of training beside --inference, and, in `way` ("with --show"), all but those that it reads.
 void refuse_options_of_other_strategies(const PlanFlags& flags);
+void refuse_options_of_boards(const PlanFlags& flags, const CostModels& models);
 void refuse_training_options(const PlanFlags& flags);
 void refuse_inference_options(const PlanFlags& flags);
 void refuse_idle_options(const PlanFlags& flags, std::string_view way, const std::vector<std::string>& read);
