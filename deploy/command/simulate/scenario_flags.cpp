@@ -64,7 +64,7 @@ int64_t picoseconds(const char* flag, double microseconds) {
 }
 
 // Those that are asked for, else those of the plan.
-void read_replicas(const ScenarioFlags& flags, int64_t of_plan, Replicas& replicas) {
+void read_replicas(const ScenarioFlags& flags, int64_t of_plan, bool planned_here, Replicas& replicas) {
   const auto without = [](bool given, const char* flag, const char* what) {
     if (given) fail(ErrorCode::kUsage, "{} has no effect without {}; leave it out", flag, what);
   };
@@ -79,7 +79,8 @@ void read_replicas(const ScenarioFlags& flags, int64_t of_plan, Replicas& replic
     without(flags.group_gbps.has_value(), "--group-gbps", "--replica-group");
     without(flags.group_latency_us.has_value(), "--group-latency-us", "--replica-group");
   }
-  if (flags.replicas && *flags.replicas == 1 && of_plan == 1) fail(ErrorCode::kUsage, "--replicas 1 has no effect; leave it out");
+  if (flags.replicas && *flags.replicas == 1 && of_plan == 1 && !planned_here)
+    fail(ErrorCode::kUsage, "--replicas 1 has no effect; leave it out");
   if (count == 1) return;
   replicas.count = count;
   if (!flags.all_reduce.empty()) replicas.method = all_reduce_from(flags.all_reduce);
@@ -89,6 +90,15 @@ void read_replicas(const ScenarioFlags& flags, int64_t of_plan, Replicas& replic
   replicas.group_size = *flags.group;
   replicas.inner = {bits_per_second("--group-gbps", flags.group_gbps.value_or(10 * kReplicaGbps)),
                     picoseconds("--group-latency-us", flags.group_latency_us.value_or(1))};
+}
+
+// Of rings side by side each has fewer devices than the cluster.
+void check_stragglers(const SimulationScenario& scenario, const ScenarioFlags& flags, const Plan& plan, bool planned_here) {
+  if (scenario.replicas.count < 2) return;
+  for (const Straggler& straggler : scenario.stragglers)
+    if (straggler.device >= plan.devices())
+      fail(ErrorCode::kUsage, "straggler {}: each of {} rings has devices 0 to {}{}", straggler.device, scenario.replicas.count,
+           plan.devices() - 1, planned_here && !flags.replicas ? "; with --replicas 1 all devices are one ring" : "");
 }
 
 }  // namespace
@@ -137,7 +147,7 @@ void add_seed_flag(CLI::App& command, std::optional<int64_t>& seed) {
   whole(command.add_option("--seed", seed, "of what is drawn: stragglers, jitter, failures [0]")->group("What befalls the ring"), 0);
 }
 
-SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<int64_t>& seed, const Plan& plan) {
+SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<int64_t>& seed, const Plan& plan, bool planned_here) {
   SimulationScenario scenario;
   for (const std::string& straggler : flags.stragglers) scenario.stragglers.push_back(straggler_from(straggler));
   if (!flags.drawn.empty()) read_drawn(flags.drawn, scenario);
@@ -147,7 +157,8 @@ SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<i
       fail(ErrorCode::kUsage, "--jitter-us {:g} is less than a picosecond, which has no effect", *flags.jitter_us);
   }
   scenario.seed = static_cast<uint64_t>(seed.value_or(0));
-  read_replicas(flags, rings_side_by_side(plan), scenario.replicas);
+  read_replicas(flags, rings_side_by_side(plan), planned_here, scenario.replicas);
+  check_stragglers(scenario, flags, plan, planned_here);
   if (flags.replicas && scenario.replicas.count > 1 && plan.devices() > 0 &&
       std::all_of(plan.homes.begin(), plan.homes.end(), [](const ParameterHome& home) { return home.count == 0; }))
     fail(ErrorCode::kUsage, "--replicas has no effect on a model without parameters");

@@ -1,7 +1,7 @@
 // Flags that say what befalls a ring: slow devices, unsteady links, replicas, failures; for `simulate` and `study`.
 //
 //   add_scenario_flags(*command, flags->scenario);
-//   options.scenario = scenario_of(flags.scenario, plan);
+//   options.scenario = scenario_of(flags.scenario, seed, plan, /*planned_here=*/false);
 //   sweep.failures = failure_study(flags.failures, flags.seed, devices, images_per_second);
 //
 // All fail with kUsage, naming the flag; one that has no effect is an error.
@@ -41,7 +41,8 @@ void add_scenario_flags(CLI::App& command, ScenarioFlags& flags);
 void add_failure_flags(CLI::App& command, FailureFlags& flags);
 void add_seed_flag(CLI::App& command, std::optional<int64_t>& seed);
 
-SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<int64_t>& seed, const Plan& plan);
+// `planned_here`: the plan was not loaded, and with --replicas it is of one ring of all devices.
+SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<int64_t>& seed, const Plan& plan, bool planned_here);
 bool wants_failures(const FailureFlags& flags);
 // By intervals between checkpoints: those given, or around Young's.
 FailureStudy failure_study(const FailureFlags& flags, const std::optional<int64_t>& seed, int64_t devices, double images_per_second);

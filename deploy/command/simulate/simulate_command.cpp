@@ -100,7 +100,10 @@ Plan made_plan(const SimulateFlags& flags) {
   task.options.time_chunks = 0;
   account(task, accounting);
   // With rings side by side asked for, the plan is of one of them, whatever it shares with others.
-  Outcome outcome = choose_plan(task, flags.scenario.replicas ? Freedom{} : usual_freedom(task)).outcome;
+  const Freedom usual = usual_freedom(task);
+  if (flags.scenario.replicas == 1 && std::ranges::none_of(usual.replicas, [](int64_t count) { return count > 1; }))
+    fail(ErrorCode::kUsage, "--replicas 1 has no effect; leave it out");
+  Outcome outcome = choose_plan(task, flags.scenario.replicas ? Freedom{} : usual).outcome;
   if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
   if (!outcome.plan)
     fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is nothing to simulate",
@@ -149,7 +152,7 @@ Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan
 
 SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
-  options.scenario = scenario_of(flags.scenario, flags.seed, plan);
+  options.scenario = scenario_of(flags.scenario, flags.seed, plan, flags.plan.empty());
   options.samples = flags.images.value_or(samples_of_mini_batches(plan, Graph(plan.model), options.scenario.replicas.count > 1));
   options.fc_barrier = flags.fc_barrier;
   // Full accounting promises a pace with the memory that the plan has.
