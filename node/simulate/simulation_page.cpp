@@ -62,7 +62,7 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
                      .unit = forecast.many + "/s",
                      .note = fmt::format("simulated {:+.2f}%", 100 * difference),
                      .origin = "modelled"});
-  tiles.push_back({.name = "Engines idle",
+  tiles.push_back({.name = "Engines waiting",
                    .value = percent(result.idle_fraction),
                    .note = fmt::format("of their time, on average over the {}", folds(plan.cluster) ? "cards" : "devices"),
                    .origin = kSimulated});
@@ -148,7 +148,8 @@ void add_waiting(Page& page, const Plan& plan, const SimulationResult& result) {
   for (const Waiting& waiting : kWaiting)
     if (comes_about(waiting, plan))
       drawing.legend.push_back({.name = fmt::format("for {}", name_of(waiting, plan)), .classes = {waiting.classes}});
-  page.figure({.title = "Idle time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
+  page.figure(
+      {.title = "Waiting time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
 }
 
 void add_links(Page& page, const SimulationResult& result) {
@@ -207,7 +208,7 @@ void add_table(Page& page, const Plan& plan, const SimulationResult& result) {
   Table table;
   table.label = "Every device";
   table.columns.push_back({.name = "device", .unbroken = true});
-  std::vector<const char*> names{"idle"};
+  std::vector<const char*> names{"waiting"};
   for (const Waiting& waiting : kWaiting)
     if (comes_about(waiting, plan)) names.push_back(waiting.column);
   names.insert(names.end(), {"Act-RAM", "plan's", "FIFOs", "Gb/s forward", "back", "link used"});

@@ -250,7 +250,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
                                              "counts some memories above what is built",
                                              bound_counts(*outcome.plan)));
   sentences.push_back(memory_text(summary));
-  sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
+  sentences.push_back(fmt::format("{:.1f}% of the engines' capacity is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
   add_origins(*outcome.plan, sentences);

@@ -230,7 +230,7 @@ void add_key_figures(Page& page, const PlanView& view) {
                    .value = slowest_text(view),
                    .note = fmt::format("{} per {}", duration(summary.seconds_per_image), sample.one),
                    .origin = "modelled"});
-  tiles.push_back({.name = "Idle", .value = percent(summary.idle_fraction), .note = "of the devices' time", .origin = "modelled"});
+  tiles.push_back({.name = "Idle", .value = percent(summary.idle_fraction), .note = "of the engines' capacity", .origin = "modelled"});
   tiles.push_back(tile_of("Arithmetic per device", plain(summary.gops_per_device, "GOPS"), "convolutions and recurrent layers only"));
   if (summary.gops_per_joule > 0)
     tiles.push_back(tile_of("Energy", plain(summary.gops_per_joule, "GOPS/J"), "of whole boards", origin_with(view.plan, "watt", "power")));

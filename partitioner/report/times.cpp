@@ -14,7 +14,7 @@ constexpr const char* kPhaseColours[3] = {"s0", "s3", "s4"};
 
 Figure busy_and_idle(const PlanView& view) {
   const size_t count = view.summary.devices.size();
-  StackedColumns chart{.y = {.label = "% of a device's time", .least = 0, .most = 100, .suffix = "%"}, .x_label = "device"};
+  StackedColumns chart{.y = {.label = "% of a device's capacity", .least = 0, .most = 100, .suffix = "%"}, .x_label = "device"};
   size_t idlest = 0;
   for (size_t i = 0; i < count; ++i)
     if (view.time(i).idle > view.time(idlest).idle) idlest = i;
@@ -31,10 +31,10 @@ Figure busy_and_idle(const PlanView& view) {
     column.emphasised = view.summary.bottleneck.kind == "device" && view.summary.bottleneck.index == static_cast<int64_t>(i);
     chart.columns.push_back(std::move(column));
   }
-  std::string note = fmt::format("Idle {} on average; most on device {}: {}.", percent(view.summary.idle_fraction), idlest,
-                                 percent(view.time(idlest).idle));
+  std::string note = fmt::format("Of its engines' capacity {} is idle on average; most on device {}: {}.",
+                                 percent(view.summary.idle_fraction), idlest, percent(view.time(idlest).idle));
   note += view.grouping_note(count, "the one that idles most");
-  chart.label = "Busy and idle time by device. " + note;
+  chart.label = "Busy and idle capacity by device. " + note;
   Figure figure{.title = "Busy and idle", .note = std::move(note), .drawing = draw(chart)};
   for (size_t phase = 0; phase < view.phases(); ++phase)
     figure.drawing.legend.push_back({.name = std::string(kPhaseWords[phase]), .classes = {kPhaseColours[phase]}});

@@ -165,7 +165,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   line("limited by", by_link ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
                      : card  ? fmt::format("card {} ({}), all its {} places", card->name, card->device, card->places.size())
                              : fmt::format("device {}", summary.bottleneck.index));
-  line("work", fmt::format("{:.4g} GOPS per device{}, {} of the engines' time idle", summary.gops_per_device,
+  line("work", fmt::format("{:.4g} GOPS per device{}, {} of the engines' capacity idle", summary.gops_per_device,
                            summary.gops_per_joule > 0 ? fmt::format(", {:.2f} GOPS/J", summary.gops_per_joule) : "",
                            percent(summary.idle_fraction)));
   if (!summary.links.empty())

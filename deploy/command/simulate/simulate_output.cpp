@@ -156,8 +156,8 @@ std::string simulation_table(const SimulationView& view) {
          fmt::format("{}, mini-batch {}, micro-batch {}{}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
                      plan.micro_batch, plan.time_chunks > 1 ? fmt::format(" in {} chunks of time", plan.time_chunks) : "",
                      result.in_flight_samples));
-  line("idle", fmt::format("{} of the engines' time, on average over the {}", percent(result.idle_fraction),
-                           folds(plan.cluster) ? "cards" : "devices"));
+  line("waiting", fmt::format("{} of the engines' time, on average over the {}", percent(result.idle_fraction),
+                              folds(plan.cluster) ? "cards" : "devices"));
   if (const PaceSetter pace = pace_setter(plan, result, forecast_of(view)); !pace.who.empty())
     line("pace set by", fmt::format("{}, at work for {} of the time", pace.who, percent(pace.share)));
   if (!view.options.measured.empty()) line("devices", "take turns at the measured times of their actions, updates included");
@@ -176,7 +176,7 @@ std::string simulation_table(const SimulationView& view) {
   for (const SimulationFinding& finding : found) text += fmt::format("  - {}: {}\n", finding.reason, finding.text);
 
   TextTable table(
-      {"", "device", "idle", "for input", "output", "parameters", "update", "Act-RAM of plan's", "link out Gb/s", "back", "used"}, 2);
+      {"", "device", "waiting", "for input", "output", "parameters", "update", "Act-RAM of plan's", "link out Gb/s", "back", "used"}, 2);
   const size_t rows = result.devices.size();
   for (size_t d = 0; d < rows; ++d) {
     if (rows > kMostTableRows && d == kTableRowsAtEachEnd) {
