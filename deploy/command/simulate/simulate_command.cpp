@@ -90,8 +90,10 @@ Plan made_plan(const SimulateFlags& flags) {
   task.models = models.of_devices;
   task.options.strategy = strategy_from(flags.strategy);
   check_division(task.options.strategy, graph, task.cluster);
-  if (std::any_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
-    task.options.optimizer.kind = OptimizerKind::kSgd;
+  const bool some_boards = std::ranges::any_of(task.models, [](const CostModel* model) { return model->dedicated_engines(); });
+  if (some_boards) task.options.optimizer.kind = OptimizerKind::kSgd;
+  if (flags.plan_fc_barrier && !some_boards)
+    fail(ErrorCode::kUsage, "--plan-fc-barrier has no effect on a ring whose devices all take turns; leave it out, or name a board");
   if (!flags.alignment.empty()) task.options.alignment = alignment_from(flags.alignment);
   if (!flags.optimizer.empty()) task.options.optimizer.kind = optimizer_from(flags.optimizer);
   if (flags.mini_batch) task.options.mini_batch = *flags.mini_batch;
