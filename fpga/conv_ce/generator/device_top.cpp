@@ -396,6 +396,7 @@ namespace {
 
 // As region_walker.sv takes it: the first region lowest.
 std::string table_of(const std::vector<MemoryRegion>& regions) {
+  if (regions.empty()) return "'0";
   std::string table;
   for (size_t i = regions.size(); i-- > 0;)
     table += fmt::format("16'd{}, 24'd{}, 16'd{}{}", regions[i].number(), regions[i].words, regions[i].elements, i == 0 ? "" : ", ");
@@ -409,7 +410,8 @@ MemoryPlaces memory_places(const DeviceDesign& design) {
   MemoryPlaces places;
   places.result = kPage;  // what is streamed lies behind all else
   places.parameters = places.result + rounded_up(kHeaderBytes + 4 * all_elements(stored_regions(design)), kPage);
-  places.words = (places.parameters + rounded_up(2 * all_elements(loaded_regions(design)), kPage)) / 8;
+  // A page for none, so that the place of the parameters is one of the memory.
+  places.words = (places.parameters + std::max(kPage, rounded_up(2 * all_elements(loaded_regions(design)), kPage))) / 8;
   return places;
 }
 

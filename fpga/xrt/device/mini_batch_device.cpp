@@ -12,7 +12,8 @@ MiniBatchDevice::MiniBatchDevice(DeviceLink& link, std::string description, size
 
 std::vector<int32_t> MiniBatchDevice::run(std::span<const int16_t> parameters, int64_t samples) {
   PhaseRegisters registers = registers_of_mini_batch(samples, kLoads | kStores, ++run_);
-  if (!std::ranges::equal(parameters, held_)) {
+  // A device that is sent nothing has its buffer too: what it streams lies there.
+  if (parameters_ == 0 || !std::ranges::equal(parameters, held_)) {
     if (parameters_ != 0 && parameters.size() != held_.size()) {
       link_.release(parameters_);
       parameters_ = 0;

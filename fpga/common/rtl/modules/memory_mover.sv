@@ -8,13 +8,14 @@
 // `active` falls. A run with a `refusal` writes its header alone. At result_address 0 nothing is written.
 // Both addresses are multiples of 4096 bytes. Bursts are of up to 16 beats of 64 bits; one at a time.
 // `faults`: a read (0) or a write (1) was answered with an error; they stay until the next start.
+// With no LOADS nothing is read, and with no STORES the header alone is written; the table is then one region of zeros.
 // A parameter takes a cycle, a gradient three.
 module memory_mover #(
     parameter int LOADS = 1,
-    parameter logic [LOADS*56-1:0] LOAD_TABLE = '0,
-    parameter int LOAD_ELEMENTS = 1,                 // of all regions together
+    parameter logic [(LOADS > 0 ? LOADS : 1)*56-1:0] LOAD_TABLE = '0,
+    parameter int LOAD_ELEMENTS = 1,  // of all regions together
     parameter int STORES = 1,
-    parameter logic [STORES*56-1:0] STORE_TABLE = '0,
+    parameter logic [(STORES > 0 ? STORES : 1)*56-1:0] STORE_TABLE = '0,
     parameter int STORE_ELEMENTS = 1,
     // Of the register map.
     parameter int HEADER_BEATS = 16,
@@ -87,9 +88,9 @@ module memory_mover #(
     if (!reset_n) state <= IDLE;
     else begin
       case (state)
-        IDLE: if (active) state <= (refusal != 32'd0) ? last : loads ? LOADING : RUNNING;
+        IDLE: if (active) state <= (refusal != 32'd0) ? last : (loads && LOADS > 0) ? LOADING : RUNNING;
         LOADING: if (loaded) state <= RUNNING;
-        RUNNING: if (computed) state <= (stores && reports) ? STORING : last;
+        RUNNING: if (computed) state <= (stores && STORES > 0 && reports) ? STORING : last;
         STORING: if (stored) state <= REPORTING;
         REPORTING: if (reported) state <= DONE;
         default: if (!active) state <= IDLE;
@@ -107,7 +108,7 @@ module memory_mover #(
   logic [15:0] load_memory, load_element;
   logic [23:0] load_address;
   region_walker #(
-      .REGIONS(LOADS),
+      .REGIONS(LOADS > 0 ? LOADS : 1),
       .TABLE(LOAD_TABLE)
   ) load_walker (
       .clock,
@@ -169,7 +170,7 @@ module memory_mover #(
   logic [15:0] store_memory, store_element;
   logic [23:0] store_address;
   region_walker #(
-      .REGIONS(STORES),
+      .REGIONS(STORES > 0 ? STORES : 1),
       .TABLE(STORE_TABLE)
   ) store_walker (
       .clock,

@@ -83,6 +83,39 @@ TEST_F(StreamedWeights, OfDenseLayersPassUnderIcarus) {
   every_device(plan_, graph_, "icarus");
 }
 
+// A dense layer over four devices: those in the middle stream their weights and have no bias, so that nothing is loaded.
+class StreamedMiddle : public StreamedWeights {
+ protected:
+  void SetUp() override {
+    for (const int64_t device : {1, 2}) {
+      const DeviceDesign design = device_design(plan_, graph_, device, some_weights);
+      ASSERT_TRUE(loaded_regions(design).empty()) << "device " << device;
+      write_device(design, place(device), {});
+    }
+  }
+  std::filesystem::path place(int64_t device) const { return folder_.path() / std::to_string(device); }
+  void expect_success(const std::string& program, const std::string& command) {
+    if (!succeeds(program)) GTEST_SKIP() << program << " does not work";
+    for (const int64_t device : {1, 2}) {
+      const std::string log = (place(device) / "log.txt").string();
+      EXPECT_EQ(std::system(fmt::format("cd {} && {{ {}; }} > {} 2>&1", place(device).string(), command, log).c_str()), 0)
+          << "device " << device << "\n"
+          << read_text(log);
+      EXPECT_EQ(read_text(log).find("ERROR"), std::string::npos) << read_text(log);
+    }
+  }
+
+  Plan plan_ = off_chip(cut_plan(graph_, {{1, 0, 0}, {1, 2, 0}, {1, 3, 2}}, /*tiles=*/6), {"fc1"});
+};
+
+TEST_F(StreamedMiddle, AreCleanWithoutWaivers) { expect_success("verilator --version", "make lint"); }
+TEST_F(StreamedMiddle, PassUnderIcarus) { expect_success("iverilog -V", "make icarus"); }
+TEST_F(StreamedMiddle, AreReadByYosys) {
+  expect_success("yosys -V",
+                 "yosys -q -p 'read_verilog -sv rtl/millrace_device_*.sv rtl/memory_mover.sv rtl/region_walker.sv; "
+                 "chparam -set LOADS 0 -set STORES 0 memory_mover; hierarchy -check -top memory_mover'");
+}
+
 using StreamedWeightsLong = StreamedWeights;
 
 TEST_F(StreamedWeightsLong, OfConvolutionsPassUnderIcarus) {

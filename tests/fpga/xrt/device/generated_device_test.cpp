@@ -229,5 +229,34 @@ TEST_F(GeneratedDevice, RunsForTheHost) {
   EXPECT_NE(link.log.find("FAIL"), std::string::npos) << link.log;
 }
 
+// A device that loads nothing: what it streams still has its place behind `parameters`.
+class RecordingLink final : public DeviceLink {
+ public:
+  uint32_t allocate(uint64_t bytes) override {
+    buffers.push_back(bytes);
+    return static_cast<uint32_t>(buffers.size());
+  }
+  void release(uint32_t) override {}
+  void write(uint32_t, uint64_t, std::span<const uint8_t>) override {}
+  void read(uint32_t, uint64_t, std::span<uint8_t> data) override {
+    const ResultHeader header{.mark = kIdentity, .run = static_cast<uint32_t>(runs.size()), .status = kDone};
+    std::memcpy(data.data(), &header, sizeof(header));
+  }
+  void run(const PhaseRegisters& registers) override { runs.push_back(registers); }
+  void finish() override {}
+
+  std::vector<uint64_t> buffers;
+  std::vector<PhaseRegisters> runs;
+};
+
+TEST(MiniBatchDevice, HasABufferWhereNothingIsSent) {
+  RecordingLink link;
+  MiniBatchDevice device(link, "device 1", /*gradients=*/4, /*bytes_reached=*/8192);
+  for (int round = 0; round < 2; ++round) device.run({}, kSamples);
+  ASSERT_EQ(link.buffers.size(), 2U);
+  EXPECT_EQ(link.buffers[1], 8192U);
+  for (const PhaseRegisters& run : link.runs) EXPECT_EQ(run.pointers[kParameters], 2U);
+}
+
 }  // namespace
 }  // namespace millrace::xrt
