@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/index.h"
@@ -171,6 +173,11 @@ std::string on_a_board(const DeviceDesign& design, const std::string& lacks, con
   return text.empty() ? text : text + "\n";
 }
 
+// Of a mini-batch: what dropout draws from holds the samples of one.
+int64_t samples_of_test(const DeviceDesign& design, const DeviceFileOptions& options) {
+  return rounded_up(std::min(options.test_samples, design.mini_batch), design.sample_multiple());
+}
+
 std::string where_activations_are(const DeviceDesign& design) {
   const WaitsOutside outside = waits_outside(design);
   if (outside.memories.empty()) return "Activations stay on the chip or on the streams.";
@@ -210,6 +217,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
     numbers += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", i, f.activation.fraction_bits, f.weight.fraction_bits,
                            f.sum.fraction_bits, f.error.fraction_bits, f.input_error.fraction_bits, f.gradient_fraction_bits());
   }
+  const int64_t samples = samples_of_test(design, options);
   return fmt::format(
       "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{13}{4}\n"
       "Streams carry {5} channels of one pixel per beat, for the whole ring. Multipliers are those of each phase's engine; the plan's\n"
@@ -221,7 +229,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
       "| images/shard_N_parameters.hex | the shard's kernels: a word per line, kernels of the first tiles in the low bits |\n"
       "| images/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum: its scale (1, or a folded batch "
       "norm's), and what is added |\n"
-      "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
+      "| testbench.sv, vectors/ | {6} of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
       "| vectors/memory.hex | the memory outside: parameters, scales and offsets, and what dropout draws from, as memory_mover.sv reads "
@@ -238,7 +246,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
       "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
       design.module_name(), design.index, design.board, design.model, shards, design.lanes,
-      rounded_up(options.test_samples, design.sample_multiple()), rows, numbers, all_elements(loaded_regions(design)),
+      fmt::format("{} sample{}", samples, samples == 1 ? "" : "s"), rows, numbers, all_elements(loaded_regions(design)),
       all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName, on_a_board(design, options.lacks, options.homes),
       where_activations_are(design));
 }
@@ -297,7 +305,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
          design.index);
   if (!cropped_design(design, rows))
     fail(ErrorCode::kUsage, "--test-rows {}: maps of device {} that are joined come out unequal; {} rows do", rows, design.index, fewest);
-  const int64_t samples = rounded_up(options.test_samples, design.sample_multiple());
+  const int64_t samples = samples_of_test(design, options);
   const DeviceVectors vectors = device_vectors(design, rows, samples, options.seed);
 
   DeviceFiles written;

@@ -18,8 +18,8 @@
 namespace millrace {
 
 struct DeviceFileOptions {
-  int64_t test_rows = 0;  // 0: as few as leave every layer something to do
-  int64_t test_samples = 2;
+  int64_t test_rows = 0;     // 0: as few as leave every layer something to do
+  int64_t test_samples = 2;  // at least; no more than a mini-batch
   uint64_t seed = 1;
   std::string homes = {};  // text_of(parameter_homes()): the README says it too; empty: every parameter is stored where it is used
   std::string lacks = {};  // what_does_not_fit(): the README says it first; empty: it fits, or nobody knows

@@ -1,6 +1,6 @@
 // Devices whose errors go back through strides, averages, their ReLU and folded batch norms: their testbenches hold the functional
 // model's streams and gradients, and pass under Icarus.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +66,23 @@ TEST_F(LayersBehind, CountsWhatStridesAndAveragesTake) {
 }
 
 TEST_F(LayersBehind, DropoutIsMadeOnTheBoard) { pass_under_icarus(Graph(dropout_model()), {{1, 3, 2}, {2, 2, 0}}); }
+
+// A testbench has no more samples than a mini-batch: dropout draws for so many.
+TEST_F(LayersBehind, DropsOutOfMiniBatchesOfOne) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  ModelBuilder net("one", {1, 2, 2});
+  net.conv("conv1", 2, {.kernel = 1});
+  net.flatten("flat");
+  net.dense("fc1", 2);
+  net.dropout("drop", 0.5);
+  net.dense("fc2", 2);
+  const Graph graph(net.finish());
+  Plan plan = cut_plan(graph, {}, /*tiles=*/2);
+  plan.mini_batch = 1;
+  write_device(device_design(plan, graph, 0, some_weights), folder_.path(), {.test_samples = 2});
+  EXPECT_TRUE(succeeds("make -C " + folder_.path().string() + " icarus"));
+  EXPECT_THAT(read_text(folder_.path() / "README.md"), testing::HasSubstr("vectors/ | 1 sample of"));
+}
 
 TEST_F(LayersBehind, DropoutIsCleanWithoutWaivers) { are_clean(Graph(dropout_model()), {{2, 1, 0}}); }
 
