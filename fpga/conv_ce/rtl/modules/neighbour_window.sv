@@ -27,9 +27,9 @@ module neighbour_window #(
   logic [COUNT_BITS-1:0] written, taken, ahead, behind;
   logic [15:0] column, group, groups_ahead, reached;
   logic writes, issue, last_column, last_group;
-  // How far the window reaches, within the row.
+  // How far the window reaches, within the row; not as "below REACH", which lint refuses where that is 0.
   assign groups_ahead = groups - 16'd1 - group;
-  assign reached = (groups_ahead < 16'(REACH)) ? groups_ahead : 16'(REACH);
+  assign reached = (groups_ahead > 16'(REACH)) ? 16'(REACH) : groups_ahead;
   assign ahead = COUNT_BITS'(reached) * COUNT_BITS'(width);
   assign behind = written - taken;
   assign in_tready = !clear && (written - taken + COUNT_BITS'(REACH) * COUNT_BITS'(width)) < COUNT_BITS'(1 << ADDRESS_BITS);

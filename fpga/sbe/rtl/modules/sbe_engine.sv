@@ -192,7 +192,10 @@ module sbe_engine #(
     assign x_for_vectors = x_tvalid;
     assign x_tready = vectors_ready;
     assign input_chunk = x_tdata;
-    assign {sums_write, sums_loaded, sums_done, sums_place, sums_word} = '0;
+    assign {sums_write, sums_loaded, sums_done, sums_place} = '0;
+    for (genvar n = 0; n < STORE_WIDTH / 32; n++) begin : g_no_sum  // one by one: lint refuses a constant of over 8192 bits
+      assign sums_word[n*32+:32] = '0;
+    end
     logic unused_sums;
     assign unused_sums = &{1'b0, sums_done};
   end

@@ -285,6 +285,17 @@ TEST_F(LayersBehind, ChannelsMayRespond) { pass_under_icarus(Graph(response_mode
 
 TEST_F(LayersBehind, ResponsesAreCleanWithoutWaivers) { are_clean(Graph(response_model()), {{2, 0, 0}}); }
 
+TEST_F(LayersBehind, ChannelsMayRespondToThemselvesAlone) {
+  ModelBuilder net("alone", {3, 6, 6});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.layer("norm", LocalResponseNorm{.size = 1, .alpha = 0.5, .beta = 0.75, .k = 2});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  pass_under_icarus(graph, {});
+  are_clean(graph, {});
+}
+
 TEST_F(LayersBehind, WindowsMayBeOblong) { pass_under_icarus(Graph(oblong_model()), {{2, 1, 1}}); }
 
 TEST_F(LayersBehindLong, OblongWindowsAreCleanWithoutWaivers) { are_clean(Graph(oblong_model()), {}); }

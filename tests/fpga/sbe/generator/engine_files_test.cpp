@@ -78,6 +78,24 @@ void pass(uint32_t seed, int count) {
 TEST(EngineFiles, SimulateAsTheyStand) { pass(1, 2); }
 TEST(EngineFilesLong, SimulateAsTheyStand) { pass(2, 20); }
 
+// Words of sums of more than eight thousand bits.
+TEST(EngineFiles, OfManyLanesAreCleanWithoutWaivers) {
+  if (std::system("verilator --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "verilator is not installed";
+  Dice dice(4);
+  const SbeConfig config{.shape = {4, 128, 3},
+                         .row_lanes = 384,
+                         .tail_units = 4,
+                         .latency = kBuiltLatency,
+                         .pinned = Pinned::kAll,
+                         .words_per_cycle = 16,
+                         .inputs_share_bus = false};
+  const std::string folder = testing::TempDir() + "sbe_engine_of_many_lanes";
+  write_engine(folder, config, testing_support::random_layer(dice, CellKind::kGru, 4, 128),
+               {.run = {.lengths = {}}, .x = std::vector<int16_t>(4, 9000)});
+  const std::string lint = fmt::format("cd '{}' && verilator --lint-only -Wall --top-module millrace_sbe rtl/*.sv > lint.log 2>&1", folder);
+  EXPECT_EQ(std::system(lint.c_str()), 0) << read_text(folder + "/lint.log");
+}
+
 TEST(EngineFiles, ADifferenceIsSaid) {
   if (!has("iverilog")) GTEST_SKIP() << "iverilog is not installed";
   Dice dice(3);
