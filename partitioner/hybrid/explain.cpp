@@ -151,8 +151,7 @@ void add_packing(const PlanSummary& summary, std::vector<std::string>& sentences
   }
 }
 
-void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner,
-                  std::vector<std::string>& sentences) {
+void add_what_ifs(const PlanTask& task, const Outcome& outcome, const WhatIfs& what_ifs, std::vector<std::string>& sentences) {
   if (outcome.replicas > 1) return;
   const PlanSummary& summary = outcome.summary;
   const double rate = summary.images_per_second;
@@ -163,7 +162,7 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::funct
       link.backward_gbps *= 2;
       link.shared_gbps *= 2;
     }
-    const Outcome other = planner(faster);
+    const Outcome other = what_ifs.planner(faster);
     if (other.feasible && other.summary.images_per_second > rate * 1.005)
       sentences.push_back("with links twice as fast: " + change_text(*task.graph, rate, other.summary.images_per_second));
     else if (other.feasible)
@@ -174,12 +173,11 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::funct
       std::all_of(devices.begin(), devices.end(), [&](const DeviceEntry& device) { return device.device == devices[0].device; });
   if (uniform && task.options.cuts.empty()) {
     PlanTask larger = task;
-    LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};
-    if (!task.cluster.links.empty()) link = task.cluster.links.back();
+    const LinkEntry link = task.cluster.links.empty() ? what_ifs.link : task.cluster.links.back();
     larger.cluster = uniform_cluster(devices[0].device, static_cast<int64_t>(devices.size()) + 1, link);
     larger.models.push_back(task.models.back());
     for (size_t i = 0; i < task.cluster.links.size(); ++i) larger.cluster.links[i] = task.cluster.links[i];
-    const Outcome other = planner(larger);
+    const Outcome other = what_ifs.planner(larger);
     if (other.feasible)
       sentences.push_back(
           fmt::format("with one {} more: {}", devices[0].device, change_text(*task.graph, rate, other.summary.images_per_second)));
@@ -195,7 +193,8 @@ std::string segment_text(const DeviceFigures& device) {
 
 }  // namespace
 
-std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome) {
+std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome,
+                                          const std::function<Outcome(const PlanTask&)>& planner) {
   constexpr double kWorthSaying = 1.1;
   const std::vector<DeviceEntry>& devices = task.cluster.devices;
   const bool several =
@@ -205,7 +204,7 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
   if (!several || tried || task.options.strategy == Strategy::kKind || !outcome.feasible || !is_quickly_planned(task)) return "";
   PlanTask freer = task;
   freer.options.allow_empty = true;
-  const Outcome other = plan_ring(freer);
+  const Outcome other = planner(freer);
   if (!other.feasible || other.summary.images_per_second < kWorthSaying * outcome.summary.images_per_second) return "";
   std::string idle;
   for (const DeviceFigures& device : other.summary.devices)
@@ -234,7 +233,7 @@ void add_origins(const Plan& plan, std::vector<std::string>& sentences) {
   }
 }
 
-std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner) {
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const WhatIfs& what_ifs) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
   const bool proven = bound_is_proven(*outcome.plan);
@@ -254,7 +253,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
   add_origins(*outcome.plan, sentences);
-  if (is_quickly_planned(task)) add_what_ifs(task, outcome, planner, sentences);
+  if (is_quickly_planned(task)) add_what_ifs(task, outcome, what_ifs, sentences);
   return sentences;
 }
 

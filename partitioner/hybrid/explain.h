@@ -15,13 +15,17 @@
 
 namespace millrace {
 
-// `planner` answers the what-ifs, as it answered the task.
-std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome,
-                                 const std::function<Outcome(const PlanTask&)>& planner = plan_ring);
+// What-ifs are answered as the task was.
+struct WhatIfs {
+  std::function<Outcome(const PlanTask&)> planner = plan_ring;
+  LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};  // to one device more, where the ring has none
+};
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const WhatIfs& what_ifs = {});
 
 // That the ring is much faster where some device does nothing, and which: said of devices of several kinds, since that is where a slow one
 // holds up the others, and where what-ifs are. Empty where it is not so.
-std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome);
+std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome,
+                                          const std::function<Outcome(const PlanTask&)>& planner = plan_ring);
 
 // How two plans of one model differ: rate, limits, who moved where. The first is the one compared against.
 std::vector<std::string> compare(const Plan& before, const PlanSummary& was, const Plan& after, const PlanSummary& is);

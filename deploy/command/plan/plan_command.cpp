@@ -108,6 +108,14 @@ ChosenPlan plan_with_progress(PlanTask& task, const Freedom& freedom) {
   return chosen;
 }
 
+// As a ring of two such devices has it, where this one has no link.
+LinkEntry link_to_one_more(const PlanFlags& flags, const Cluster& cluster, const Catalogue& catalogue) {
+  if (!cluster.links.empty()) return cluster.links.back();
+  Cluster two = cluster_from(fmt::format("{}x2", cluster.devices.front().device), catalogue);
+  set_link_gbps(two, flags.link_gbps, flags.link_gbps_both);
+  return two.links.front();
+}
+
 int plan_model(const PlanFlags& flags) {
   Job job;
   if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
@@ -173,13 +181,17 @@ int plan_model(const PlanFlags& flags) {
     chosen.outcome = std::move(infeasible);
   }
   const Outcome& outcome = chosen.outcome;
+  // The models of a plan for inference know engines of this ring alone, those of layers that share its boards.
+  const auto planner = [&](const PlanTask& other) {
+    if (!flags.inference) return choose_plan(other, flags.replicas.empty() ? usual_freedom(other) : Freedom{}).outcome;
+    PlanTask anew = other;
+    CostModels models_of_it;
+    return plan_inference(flags.batch, catalogue, anew, models_of_it);
+  };
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) {
-    const auto planner = [&](const PlanTask& other) {
-      return choose_plan(other, flags.replicas.empty() ? usual_freedom(other) : Freedom{}).outcome;
-    };
-    explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
+    explanation = explain(task, outcome, {.planner = planner, .link = link_to_one_more(flags, task.cluster, catalogue)});
     for (std::string& words : divisions_in_words(task, *outcome.plan)) explanation.push_back(std::move(words));
   }
   if (flags.inference && outcome.plan && flags.explain)
@@ -197,7 +209,9 @@ int plan_model(const PlanFlags& flags) {
     for (const std::string& sentence : explanation) fmt::print("  - {}\n", sentence);
     fmt::print("{}", choices_text(task, outcome));
   }
-  if (const std::string advice = advice_to_leave_devices_empty(task, outcome); !advice.empty()) log::info("{}", advice);
+  const std::string advice =
+      flags.inference ? advice_to_leave_devices_empty(task, outcome, planner) : advice_to_leave_devices_empty(task, outcome);
+  if (!advice.empty()) log::info("{}", advice);
   if (!outcome.plan) {
     const std::string_view wants = !flags.out.empty() ? "--out" : !flags.report.empty() ? "--report" : flags.resources ? "--resources" : "";
     if (!wants.empty() && task.options.pair_mode != PairMode::kOverlap)

@@ -191,6 +191,17 @@ TEST(HybridPlanner, WhatIsSaidDoesNotDependOnTheMachine) {
   EXPECT_THAT(fmt::format("{}", fmt::join(sentences, "\n")), ::testing::HasSubstr("with links twice as fast"));
 }
 
+TEST(HybridPlanner, OneDeviceMoreHasTheLinkThatItIsSaidToHave) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  CpuRing ring(graph, {1});
+  const Outcome outcome = plan_ring(ring.task);
+  const auto said = [&](double gbps) {
+    return fmt::format("{}", fmt::join(explain(ring.task, outcome, {.link = {gbps, gbps, 0, kDefaultLatencyUs}}), "\n"));
+  };
+  EXPECT_THAT(said(100), ::testing::ContainsRegex("with one cpu more: [^\n]*\\+"));
+  EXPECT_THAT(said(1e-6), ::testing::ContainsRegex("with one cpu more: [^\n]*(-|the same)"));
+}
+
 TEST(HybridPlanner, WhoseMachineAPaceWasMeasuredOnIsSaid) {
   const Graph graph(zoo_model("vgg16-cifar"));
   CpuProfile profile{.measured_on = "a bench"};

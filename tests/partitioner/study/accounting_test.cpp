@@ -62,7 +62,7 @@ TEST(Accounting, WordsAndFiguresOfMemoryOffChipAgree) {
     const PlanTask task = task_of(rings, 15, accounting);
     const Outcome outcome = make_plan(task);
     ASSERT_TRUE(outcome.feasible);
-    const std::vector<std::string> sentences = explain(task, outcome, make_plan);
+    const std::vector<std::string> sentences = explain(task, outcome, {.planner = make_plan});
     int told = 0;
     for (int64_t d = 0; d < 15; ++d) {
       double drawn = 0;
