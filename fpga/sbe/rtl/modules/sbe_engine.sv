@@ -170,8 +170,8 @@ module sbe_engine #(
   if (SUMS != 0) begin : g_sums
     assign x_for_vectors = 1'b0;
     assign input_chunk = '0;
-    if (SIDES != 0) begin : g_sides_of_sums
-      assign sums_word[STORE_WIDTH-1-:GROUP_UNITS*32] = '0;
+    for (genvar n = LANES; n < LANES + SIDES; n++) begin : g_side_of_sums  // one by one: lint refuses a constant of over 8192 bits
+      assign sums_word[n*32+:32] = '0;
     end
     sum_loader #(
         .LANES(LANES),
@@ -193,7 +193,7 @@ module sbe_engine #(
     assign x_tready = vectors_ready;
     assign input_chunk = x_tdata;
     assign {sums_write, sums_loaded, sums_done, sums_place} = '0;
-    for (genvar n = 0; n < STORE_WIDTH / 32; n++) begin : g_no_sum  // one by one: lint refuses a constant of over 8192 bits
+    for (genvar n = 0; n < STORE_WIDTH / 32; n++) begin : g_no_sum  // one by one, as above
       assign sums_word[n*32+:32] = '0;
     end
     logic unused_sums;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "tests/fpga/sbe/phases/random_layer.h"
 
 namespace millrace {
@@ -82,18 +83,24 @@ TEST(EngineFilesLong, SimulateAsTheyStand) { pass(2, 20); }
 TEST(EngineFiles, OfManyLanesAreCleanWithoutWaivers) {
   if (std::system("verilator --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "verilator is not installed";
   Dice dice(4);
-  const SbeConfig config{.shape = {4, 128, 3},
-                         .row_lanes = 384,
-                         .tail_units = 4,
-                         .latency = kBuiltLatency,
-                         .pinned = Pinned::kAll,
-                         .words_per_cycle = 16,
-                         .inputs_share_bus = false};
-  const std::string folder = testing::TempDir() + "sbe_engine_of_many_lanes";
-  write_engine(folder, config, testing_support::random_layer(dice, CellKind::kGru, 4, 128),
-               {.run = {.lengths = {}}, .x = std::vector<int16_t>(4, 9000)});
-  const std::string lint = fmt::format("cd '{}' && verilator --lint-only -Wall --top-module millrace_sbe rtl/*.sv > lint.log 2>&1", folder);
-  EXPECT_EQ(std::system(lint.c_str()), 0) << read_text(folder + "/lint.log");
+  for (const bool sums : {false, true}) {
+    const int64_t inputs = sums ? 0 : 4, hidden = sums ? 272 : 128;
+    const SbeConfig config{.shape = {inputs, hidden, 3},
+                           .row_lanes = 3 * hidden,
+                           .tail_units = 4,
+                           .latency = kBuiltLatency,
+                           .pinned = Pinned::kAll,
+                           .words_per_cycle = 16,
+                           .inputs_share_bus = false,
+                           .sums_arrive = sums};
+    EngineVectors vectors{.run = {.lengths = {}}, .x = std::vector<int16_t>(to_size(inputs), 9000)};
+    if (sums) vectors.sums.assign(to_size(3 * hidden), 9000);
+    const std::string folder = fmt::format("{}sbe_engine_of_many_lanes_{}", testing::TempDir(), hidden);
+    write_engine(folder, config, testing_support::random_layer(dice, CellKind::kGru, inputs, hidden), vectors);
+    const std::string lint =
+        fmt::format("cd '{}' && verilator --lint-only -Wall --top-module millrace_sbe rtl/*.sv > lint.log 2>&1", folder);
+    EXPECT_EQ(std::system(lint.c_str()), 0) << read_text(folder + "/lint.log");
+  }
 }
 
 TEST(EngineFiles, ADifferenceIsSaid) {
