@@ -107,7 +107,8 @@ class Chooser {
     Answer best;
     for (const Way& way : ways_) {
       const double wanted = rate_of(best.outcome) * (1 + kWorthChoosing);
-      if (best.outcome.feasible && !can_reach(way.task, wanted / static_cast<double>(way.replicas))) continue;
+      if (best.outcome.feasible && !can_reach(way.task, wanted / static_cast<double>(way.replicas), /*closely=*/true, leave_empty_))
+        continue;
       Answer answer = answer_of(way, false);
       if (best.way != nullptr && rate_of(answer.outcome) <= wanted) continue;
       best = std::move(answer);

@@ -69,10 +69,17 @@ class RingChooser {
     Outcome best = make_plan(whole);
     if (!leave_empty || all.size() < 2 || all.size() > kLongestToShorten) return best;
     for (int round = 0; round < kMostRounds; ++round) {
+      const Places before = kept_;
+      std::vector<Places> tries;
+      // Those that have no work mostly are of no use, but some of them may be in a ring that has fewer of all.
+      if (!some_stream_) tries = fewer_devices(best);
       drop_idle(best);
+      if (some_stream_ || kept_ != before)
+        for (Places& fewer : fewer_devices(best))
+          if (std::ranges::find(tries, fewer) == tries.end()) tries.push_back(std::move(fewer));
       Outcome better;
       Places places;
-      for (const Places& fewer : fewer_devices(best)) {
+      for (const Places& fewer : tries) {
         if (task_->options.strategy == Strategy::kKind && others_.contains(fewer)) continue;  // of a round before, and no faster
         const double wanted = std::max(rate_of(best) * (1 + worth()), rate_of(better));
         Outcome outcome = outcome_of(fewer, to_compare_ ? 0 : wanted);

@@ -42,8 +42,8 @@ bool differ_in_passes_alone(const PlanTask& task) {
 }
 
 // The micro-batches that the pace alone does not rule out, wherever weights lie.
-std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
-  std::vector<int64_t> sizes = micro_batches_to_try(task);
+std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period, int64_t devices = 0) {
+  std::vector<int64_t> sizes = micro_batches_to_try(task, devices);
   if (task.options.accounting != Accounting::kFull) return sizes;
   if (differ_in_passes_alone(task)) {
     if (PaceBound(task, sizes.front()).rules_out(period)) sizes.clear();
@@ -266,10 +266,10 @@ bool has_plan(const PlanTask& task) {
 
 }  // namespace
 
-bool can_reach(const PlanTask& task, double samples_per_second, bool closely) {
+bool can_reach(const PlanTask& task, double samples_per_second, bool closely, bool some_idle) {
   const bool full = task.options.accounting == Accounting::kFull;
   const double period = 1 / samples_per_second;
-  const std::vector<int64_t> sizes = sizes_of_pace(task, period);
+  const std::vector<int64_t> sizes = sizes_of_pace(task, period, some_idle ? 1 : 0);
   if (sizes.empty()) return false;
   const auto some_reach = [&](const PlanTask& placed) { return reaches(placed, sizes, period, closely); };
   if (std::ranges::any_of(rooms_of_searches(task), some_reach)) return true;

@@ -17,7 +17,8 @@ inline constexpr double kFullyConnectedDelay = 0.4;
 Outcome plan_ring(const PlanTask& task);
 
 // Whether the ring may train so many samples per second at all, as far as bounds tell: false is shown, true is not.
-// `closely`: with each micro-batch that is left, where a bound for all of them together does not tell.
-bool can_reach(const PlanTask& task, double samples_per_second, bool closely = true);
+// `closely`: with each micro-batch that is left, where a bound for all of them together does not tell. `some_idle`: nor with fewer of its
+// devices, which larger micro-batches fill.
+bool can_reach(const PlanTask& task, double samples_per_second, bool closely = true, bool some_idle = false);
 
 }  // namespace millrace

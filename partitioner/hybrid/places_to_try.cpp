@@ -103,7 +103,7 @@ std::vector<PlanTask> last_resorts(const PlanTask& task) {
   return resorts;
 }
 
-std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task, int64_t devices) {
   if (task.options.micro_batch > 0) return {task.options.micro_batch};
   const bool streams = streams_rows(task);
   if (streams && !passes_may_be_shared(task)) return {1};
@@ -113,7 +113,7 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   if (streams) return sizes;
   // Unaligned schedules need a mini-batch of at least D-1 micro-batches, but where chunks of time make up for them. Draining ones wait
   // for a ring that fills and drains with fewer than D, which larger products may outweigh; long rings are not planned so often.
-  const auto devices = static_cast<int64_t>(task.models.size());
+  if (devices == 0) devices = std::ssize(task.models);
   const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
   const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;
   const int64_t passes = std::max<int64_t>(chunks, 1) * (may_wait ? kMostFilled : 1);

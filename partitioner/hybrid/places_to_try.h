@@ -33,8 +33,8 @@ std::vector<PlanTask> rooms_to_try(const PlanTask& task, const std::vector<PlanT
 // What may fit where nothing else does; with all that waits outside as well, but on boards with blocks of two kinds.
 std::vector<PlanTask> last_resorts(const PlanTask& task);
 
-// The one that is stated, or powers of two that divide the mini-batch.
-std::vector<int64_t> micro_batches_to_try(const PlanTask& task);
+// The one that is stated, or powers of two that divide the mini-batch, as far as they fill a ring of so many devices; 0: of all.
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task, int64_t devices = 0);
 
 // Of time, where they are not stated: so many at most.
 inline constexpr int64_t kMostChunks = 64;
