@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMostMicroBatches = 16;
 constexpr int64_t kMostOfSeveralSamples = 8;  // where a micro-batch has more than one
 constexpr int64_t kFewestMicroBatches = 4;
-constexpr double kFewRows = 32768;       // of a run that is short however long its mini-batches are
+constexpr double kFewRows = 32768;      // of a run that is short however long its mini-batches are
 constexpr int64_t kSteadySamples = 48;  // at least
 constexpr double kUpdatePeriods = 1.8;
 constexpr double kSteady = 5e-3;     // by how much what a sample takes may differ between two lengths

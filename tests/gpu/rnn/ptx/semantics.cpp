@@ -238,6 +238,11 @@ void bfi(Word* r, const Instruction& i) {  // the first's lowest bits into the s
   mask = at >= 32 ? 0 : mask << at;
   set<U32>(r, i.at[0], (into & ~mask) | (at >= 32 ? 0 : (from << at) & mask));
 }
+void bfe(Word* r, const Instruction& i) {  // some bits from one place on
+  const U32 at = get<U32>(r, i.at[2]) & 0xFFU, width = std::min(get<U32>(r, i.at[3]) & 0xFFU, 32U);
+  const U32 mask = width >= 32 ? 0xFFFFFFFFU : (1U << width) - 1;
+  set<U32>(r, i.at[0], at >= 32 ? 0 : get<U32>(r, i.at[1]) >> at & mask);
+}
 void shf_left_wrap(Word* r, const Instruction& i) {
   const U32 by = get<U32>(r, i.at[3]) & 31U;
   const U64 both = static_cast<U64>(get<U32>(r, i.at[2])) << 32U | get<U32>(r, i.at[1]);
@@ -359,6 +364,7 @@ OpcodeTable all() {
   t["cvta.to.shared.u64"] = mov_all;
   t["cvta.shared.u64"] = mov_all;
   t["bfi.b32"] = bfi;
+  t["bfe.u32"] = bfe;
   t["shf.l.wrap.b32"] = shf_left_wrap;
   t["cvta.to.global.u64"] = mov_all;
   t["cvta.global.u64"] = mov_all;
