@@ -117,7 +117,7 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task, int64_t devices)
   const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
   const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;
   const int64_t passes = std::max<int64_t>(chunks, 1) * (may_wait ? kMostFilled : 1);
-  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * passes < devices - 1; });
+  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * passes < devices; });
   return sizes;
 }
 

@@ -13,7 +13,6 @@
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "partitioner/hybrid/explain.h"
-#include "partitioner/hybrid/places_to_try.h"
 #include "tests/partitioner/hybrid/tiny_models.h"
 
 namespace millrace {
@@ -101,16 +100,6 @@ TEST(HybridPlanner, UpdatesTakeTheTimeOfTheirBytesWithFullAccounting) {
   EXPECT_EQ(picoseconds_of_update(Accounting::kFpdeep), 0);
   EXPECT_NEAR(picoseconds_of_update(Accounting::kFull), 1e12 * 4 * 5 * static_cast<double>(parameters) / CpuProfile{}.bytes_per_second,
               100);
-}
-
-// A ring of D devices is filled by D-1 of them.
-TEST(HybridPlanner, AsManySamplesToAMicroBatchAsFillTheRing) {
-  const Graph graph(zoo_model("lenet5"));
-  for (const auto& [devices, largest] : {std::pair<size_t, int64_t>(1, 64), {2, 64}, {3, 32}, {4, 16}, {5, 16}, {6, 8}}) {
-    CpuRing ring(graph, std::vector<double>(devices, 1));
-    ring.task.options.time_chunks = 1;
-    EXPECT_EQ(micro_batches_to_try(ring.task).back(), largest) << devices;
-  }
 }
 
 TEST(HybridPlanner, FasterDevicesGetMoreWork) {
