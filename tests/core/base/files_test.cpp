@@ -98,9 +98,10 @@ TEST_F(Files, WriteIntoPipes) {
 // The node of the device that is always full, in the test's own folder: the machine's must not be at stake.
 TEST_F(Files, WriteIntoDevicesAndSayWhenTheyAreFull) {
   const std::filesystem::path full = folder / "full";
-  if (mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) != 0) GTEST_SKIP() << "no devices can be made here";
+  if (mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) != 0)
+    GTEST_SKIP() << "mknod is not permitted here: it needs the right to make devices (CAP_MKNOD)";
   const int trial = open(full.c_str(), O_WRONLY | O_CLOEXEC);
-  if (trial < 0) GTEST_SKIP() << "devices cannot be opened here";
+  if (trial < 0) GTEST_SKIP() << "devices cannot be opened here: the folder of temporary files is mounted with nodev";
   close(trial);
   require_writable("--out", full);
   try {

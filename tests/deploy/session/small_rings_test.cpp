@@ -47,6 +47,20 @@ TEST(SmallRings, ConvolutionsOfManyGroupsCountAsTheyAreBuilt) {
   }
 }
 
+// Also where the search would gain nothing by it.
+TEST(SmallRings, BoardsDivideNoConvolutionsOfManyGroups) {
+  const Graph graph = depthwise_net();
+  const Cluster cluster = cluster_from("vc709x2", shipped_catalogue());
+  for (const bool full : {true, false}) {
+    const CostModels models = models_for(cluster, shipped_catalogue(), {ElementType::kFixed16, ElementType::kFixed16},
+                                         full ? Accounting::kFull : Accounting::kFpdeep, graph);
+    const auto divides = [&](const char* layer) { return models.of_devices.front()->divides(graph.node(graph.index_of(layer))); };
+    EXPECT_TRUE(divides("c0") && divides("p1"));
+    EXPECT_EQ(divides("d1"), !full);
+    EXPECT_EQ(divides("d2"), !full);
+  }
+}
+
 // The paper counts any number of tiles, and divides them.
 TEST(SmallRings, ConvolutionsOfManyGroupsAreDividedAsFpdeepCounts) {
   const Graph graph = small_net("input{channels:3 height:16 width:16}",
