@@ -108,7 +108,8 @@ void RingTrainer::refuse_what_does_not_fit() const {
     fail(ErrorCode::kUsage, "--label-smoothing has no effect: the loss of model \"{}\" is not softmax_cross_entropy; leave it out",
          plan_.model.name);
   const double warmup_updates = job.learning_rate.warmup_epochs * static_cast<double>(course_.updates_per_epoch());
-  if (job.steps > 0 && warmup_updates > static_cast<double>(job.steps))
+  // What stops early stands for a part of a training whose updates need not be as large.
+  if (options_.stop_after == 0 && job.steps > 0 && warmup_updates > static_cast<double>(job.steps))
     fail(ErrorCode::kUsage, "--warmup {}: that is {:.6g} updates, more than the {} of --steps; lower one or raise the other",
          job.learning_rate.warmup_epochs, warmup_updates, job.steps);
   check_time_chunks(plan_.time_chunks, *task_.graph);

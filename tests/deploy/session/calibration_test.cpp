@@ -45,6 +45,15 @@ TEST(Calibration, ReplicasMakeSmallerErrors) {
   EXPECT_EQ(shared.at("fc1").error.fraction_bits, alone.at("fc1").error.fraction_bits + 2);
 }
 
+// Its updates are smaller, so an epoch of warm-up has more of them than the job's steps.
+TEST(Calibration, TakesWarmUpOfReplicas) {
+  TrainingTask task = task_on("emulated-fpga");
+  task.job.replicas = 4;
+  task.job.steps = task.updates_per_epoch();
+  task.job.learning_rate.warmup_epochs = 1;
+  EXPECT_TRUE(calibrated_formats(task, kUpdates));
+}
+
 TEST(Calibration, EndsWhereTrainingWould) {
   TrainingTask task = task_on("emulated-fpga");
   const std::atomic<bool> stop = true;
