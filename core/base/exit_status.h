@@ -32,7 +32,7 @@ inline constexpr std::array kExitMeanings = {
     ExitMeaning{kExitFailed, "failed, or not all of the output could be written; a message says why"},
     ExitMeaning{kExitUsage, "wrong usage: the words given, or the job, make no sense"},
     ExitMeaning{kExitInfeasible, "infeasible: understood, and there is no answer"},
-    ExitMeaning{kExitInterrupted, "interrupted by a signal or --time-limit, and everything saved: --resume goes on"},
+    ExitMeaning{kExitInterrupted, "interrupted by a signal or --time-limit, and the run is saved: --resume goes on"},
     ExitMeaning{kExitTimeout, "a deadline passed: somebody stopped, was cut off or killed; --resume goes on, launch does so itself"},
     ExitMeaning{kExitRankKilled, "under mpirun: a rank was killed; likewise"},
     ExitMeaning{kExitHostLost, "under mpirun: a host was lost; likewise, and launch ends so when too few devices are left"},

@@ -155,7 +155,7 @@ ActionTimes action_times(const Plan& plan, const std::vector<std::string>& ranks
     take_devices(times, parse_strict_json(ranks[r], "a rank's times"), static_cast<int64_t>(r), "a rank's times");
   for (size_t d = 0; d < times.devices.size(); ++d)
     if (times.devices[d].update.count == 0)
-      fail(ErrorCode::kUsage, "device {} made no second update, and the first one allocates: train for two steps at least to measure", d);
+      fail(ErrorCode::kUsage, "device {} made no second update, and the first one allocates: train for two at least to measure", d);
   return times;
 }
 

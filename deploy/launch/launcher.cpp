@@ -423,7 +423,7 @@ int Launcher::run() {
       return finish(state_of_run(request_.job.out).begun ? kExitInterrupted : kExitFailed, "stopped by a signal while it was starting");
     if (next == Next::kEnd) {
       const std::string what = last.status == kExitDone          ? "done"
-                               : last.status == kExitInterrupted ? "interrupted, and everything saved"
+                               : last.status == kExitInterrupted ? "interrupted, and the run is saved"
                                : stops_asked_ > 0                ? "ended by a signal"
                                                   : fmt::format("gives up: status {}; another attempt would meet it again", last.end);
       return finish(last.status, what);

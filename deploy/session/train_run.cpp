@@ -345,7 +345,7 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
     unwritten.emplace_back(error.what());
   }
   for (const std::string& problem : unwritten) log::error("{}", problem);
-  return unwritten.empty() ? status_of(outcome, task.job.out) : kExitFailed;
+  return unwritten.empty() || outcome.interrupted ? status_of(outcome, task.job.out) : kExitFailed;
 }
 
 int train_as_rank(const TrainRequest& asked, MpiSession& session) {

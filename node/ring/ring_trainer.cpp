@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -118,6 +119,16 @@ void RingTrainer::refuse_what_does_not_fit() const {
       if (traits_of(layer.operation).keeps_state)
         fail(ErrorCode::kUsage, "layer \"{}\" is stateful: what it carries belongs to one ring, so it trains with --replicas 1",
              layer.name);
+}
+
+// Known before the first update; where less is trained than was asked for, it is too late.
+void RingTrainer::refuse_times_of_one_update(const CheckpointContent* resumed) const {
+  if (options_.times.empty()) return;
+  const int64_t total = (resumed == nullptr ? course_ : Course(task_, resumed->facts)).total_updates();
+  const int64_t ahead = std::max<int64_t>(0, total - (resumed == nullptr ? 0 : resumed->facts.step));
+  if (ahead < 2)
+    fail(ErrorCode::kUsage, "--times-out: {} ahead, and the first one allocates; train for two at least: raise --epochs or --steps",
+         ahead == 0 ? "no updates are" : "a single update is");
 }
 
 void RingTrainer::agree_on_everything() {
@@ -251,6 +262,7 @@ TrainingOutcome RingTrainer::run() {
   });
   const std::optional<CheckpointContent> resumed = find_checkpoint();
   const CheckpointContent* const from = resumed ? &*resumed : nullptr;
+  together(agreement_, "checking the task", [&] { refuse_times_of_one_update(from); });
   open_rank(from);
   tell_memory();
   const bool nothing_left = from != nullptr && from->facts.step >= course_.total_updates();
@@ -296,7 +308,6 @@ TrainingOutcome RingTrainer::run() {
     try {
       write();
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kUsage) throw;  // what was asked for cannot be told of such a training
       outcome.unwritten.emplace_back(error.what());
     }
   };

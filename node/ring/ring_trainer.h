@@ -86,6 +86,7 @@ class RingTrainer {
   std::optional<CheckpointContent> find_checkpoint();
   HandedOut hand_out(std::string_view what, const std::filesystem::path& path);
   void refuse_what_does_not_fit() const;
+  void refuse_times_of_one_update(const CheckpointContent* resumed) const;
   void load_pace();
   std::string received_here() const;
   // Of what all ranks tell; by the one that speaks.

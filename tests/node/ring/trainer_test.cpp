@@ -373,6 +373,28 @@ TEST(TrainerEnd, WhatCannotBeWrittenOfItHidesNothing) {
   EXPECT_THAT(outcome.unwritten, testing::UnorderedElementsAre(HasSubstr("trace.json: cannot"), HasSubstr("times.json: cannot")));
 }
 
+// The first update allocates: of less than two there is nothing to tell, which is said before them where it is known.
+TEST(TrainerEnd, TimesOfOneUpdateAreRefusedOrMissed) {
+  TinyRun known, cut_short;
+  const std::filesystem::path times = known.job.out + ".times.json", trace = known.job.out + ".trace.json";
+  known.job.steps = 1;
+  expect_error(ErrorCode::kUsage, "--times-out: a single update is ahead", [&] { known.train({.times = times}); });
+  EXPECT_FALSE(std::filesystem::exists(known.job.out));
+  known.job.steps = 3;
+  known.train({.times = times});
+  EXPECT_TRUE(std::filesystem::exists(times));
+  expect_error(ErrorCode::kUsage, "--times-out: no updates are ahead", [&] { known.train({.resume = known.job.out, .times = times}); });
+  known.job.steps = 4;
+  expect_error(ErrorCode::kUsage, "--times-out: a single update", [&] { known.train({.resume = known.job.out, .times = times}); });
+
+  cut_short.job.time_limit_seconds = 1e-9;
+  const TrainingOutcome outcome = cut_short.train({.trace = trace, .times = times});
+  EXPECT_EQ(outcome.steps, 1);
+  EXPECT_EQ(outcome.reason, "time limit");
+  EXPECT_THAT(outcome.unwritten, ElementsAre(HasSubstr("device 0 made no second update")));
+  EXPECT_TRUE(std::filesystem::exists(trace));
+}
+
 TEST(TrainerEnd, StopFlagStopsWithACheckpoint) {
   TinyRun run;
   StopAt stopper(3);  // the next update is the last
