@@ -313,11 +313,11 @@ void Launcher::end_what_stalls(pid_t process, SteadyClock::time_point begun) {
 }
 
 // What asks a training to stop ends it where it comes before the training listens, while ranks start; where it has nothing to save yet,
-// while it measures or chooses formats, it says so and fails.
+// while it measures or chooses formats, it says so and fails. Without a folder it fails whenever it is stopped, and cannot be told apart.
 bool Launcher::stopped_while_starting(const Attempt& attempt) const {
   if (!plans_again_ && stops_asked_ == 0) return false;
-  const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
-  return attempt.status == 128 + kStopSignal || (attempt.status == kExitFailed && !begun);
+  if (attempt.status == 128 + kStopSignal) return true;
+  return attempt.status == kExitFailed && !request_.job.out.empty() && !state_of_run(request_.job.out).begun;
 }
 
 Launcher::Next Launcher::judge(Attempt& attempt) {
