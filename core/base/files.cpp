@@ -129,7 +129,10 @@ std::filesystem::path linked_target(const std::filesystem::path& path) {
   std::error_code none;
   struct stat found {};
   // The system says which links may be followed: not those of others in a folder that all may write into, nor links in a circle.
-  if (::stat(path.c_str(), &found) != 0 && errno != ENOENT) {
+  const bool exists = ::stat(path.c_str(), &found) == 0;
+  // What is written through keeps its name: behind that of a descriptor there may be none, as of the pipe behind /dev/stdout.
+  if (exists && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return path;
+  if (!exists && errno != ENOENT) {
     const int reason = errno;
     if (!std::filesystem::is_symlink(path, none)) return path;  // whoever writes it says what is wrong
     errno = reason;
@@ -139,7 +142,9 @@ std::filesystem::path linked_target(const std::filesystem::path& path) {
   constexpr int kMostLinks = 40;  // as the system follows
   for (int followed = 0; std::filesystem::is_symlink(target, none); ++followed) {
     if (followed == kMostLinks) fail(ErrorCode::kIo, "{}: more than {} links lead from there", path.string(), kMostLinks);
-    target = target.parent_path() / std::filesystem::read_symlink(target);
+    std::error_code reason;
+    target = target.parent_path() / std::filesystem::read_symlink(target, reason);
+    if (reason) fail(ErrorCode::kIo, "{}: cannot follow the link: {}", path.string(), reason.message());
   }
   return target;
 }

@@ -26,7 +26,7 @@ std::vector<std::byte> read_bytes_unpacked(const std::filesystem::path& path, si
 void write_atomically(const std::filesystem::path& path, std::string_view content);
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> content);
 
-// Where writing `path` ends: the end of its links, which need not exist; `path` itself where it is none.
+// Where writing `path` ends: behind its links, existing or not; `path` itself where it is no link, or leads to a device, pipe or socket.
 std::filesystem::path linked_target(const std::filesystem::path& path);
 
 // Flushes a file or folder to the disk.

@@ -8,7 +8,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <array>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "core/base/error.h"
@@ -93,6 +95,21 @@ TEST_F(Files, WriteIntoPipes) {
   reader.join();
   EXPECT_EQ(got, "through it");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+// As /dev/stdout is in a pipeline: a link of a link to what has no name.
+TEST_F(Files, WriteIntoPipesOfDescriptors) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const std::filesystem::path link = folder / "stdout";
+  std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(ends[1]), link);
+  require_writable("--out", link);
+  write_atomically(link, std::string_view("through it"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::array<char, 32> got{};
+  ASSERT_EQ(read(ends[0], got.data(), got.size()), 10);
+  EXPECT_STREQ(got.data(), "through it");
+  for (const int end : ends) close(end);
 }
 
 // The node of the device that is always full, in the test's own folder: the machine's must not be at stake.
