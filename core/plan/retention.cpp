@@ -30,9 +30,9 @@ int64_t errors_held(const ScheduleSpec& spec) { return gradient_lag(spec) + 1; }
 
 HeldByDevice held_by_devices(Alignment alignment, int64_t micro_batches, std::span<const int64_t> windows) {
   HeldByDevice held;
+  const int64_t ring_window = windows.empty() ? 0 : std::ranges::max(windows);
   for (const int64_t window : windows) {
-    const ScheduleSpec spec{
-        .alignment = alignment, .micro_batches = micro_batches, .window = window, .ring_window = *std::ranges::max_element(windows)};
+    const ScheduleSpec spec{.alignment = alignment, .micro_batches = micro_batches, .window = window, .ring_window = ring_window};
     held.micro_batches.push_back(micro_batches_held(spec));
     held.errors.push_back(errors_held(spec));
   }

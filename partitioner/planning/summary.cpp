@@ -313,8 +313,8 @@ class Summarizer {
       summary_.lower_bound_images_per_second = bound_pace / plan_.lower_bound_seconds_per_image;
     }
     // Where gradients wait, micro-batches stay that others are let in for; the last one waited for is through by then.
-    int64_t waits = 0;
-    for (int64_t d = 0; d < plan_.devices(); ++d) waits = std::max(waits, gradient_lag(schedule_spec(plan_, d, 1)) - 1);
+    const HeldByDevice held = held_by_devices(plan_.alignment, plan_.micro_batches(), plan_.windows);
+    const int64_t waits = std::max<int64_t>(0, std::ranges::max(held.errors) - 2);  // errors held: one more than wait
     summary_.in_flight_samples = (plan_.windows.front() + waits) * plan_.micro_batch;
     for (const Constant& constant : plan_.constants) {
       if (constant.name == kInFlightSamples) summary_.in_flight_samples = static_cast<int64_t>(constant.value);

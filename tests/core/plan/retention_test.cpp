@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -46,6 +47,22 @@ TEST(Retention, OfADrainedMiniBatchIsCappedByIt) {
   const ScheduleSpec spec{.alignment = Alignment::kZeroBubble, .micro_batches = 4, .window = 3, .ring_window = 9, .mini_batches = 1};
   EXPECT_EQ(gradient_lag(spec), 1);
   EXPECT_EQ(micro_batches_held(spec), 4);
+}
+
+// The largest window is the ring's, wherever it stands.
+TEST(Retention, OfEachDeviceOfARing) {
+  const std::vector<int64_t> windows{2, 5, 1, 3};
+  for (const Alignment alignment : {Alignment::kFpdeep, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble}) {
+    const HeldByDevice held = held_by_devices(alignment, /*micro_batches=*/4, windows);
+    ASSERT_EQ(held.micro_batches.size(), windows.size());
+    ASSERT_EQ(held.errors.size(), windows.size());
+    for (size_t d = 0; d < windows.size(); ++d) {
+      const ScheduleSpec spec{.alignment = alignment, .micro_batches = 4, .window = windows[d], .ring_window = 5};
+      EXPECT_EQ(held.micro_batches[d], micro_batches_held(spec)) << name_of(alignment) << " device " << d;
+      EXPECT_EQ(held.errors[d], errors_held(spec)) << name_of(alignment) << " device " << d;
+    }
+  }
+  EXPECT_TRUE(held_by_devices(Alignment::kZeroBubble, 4, {}).errors.empty());
 }
 
 }  // namespace
