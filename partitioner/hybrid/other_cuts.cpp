@@ -59,7 +59,9 @@ std::vector<Candidate> other_cuts(const PlanTask& task, const std::shared_ptr<co
     }
   };
   add_from(best, task);
-  if (task.options.strategy != Strategy::kHybrid || !some_divide) return others;
+  const bool ordered =
+      std::ranges::any_of(task.options.cuts, [](const auto& cut) { return cut.second.channel > 0 || cut.second.outputs > 0; });
+  if (task.options.strategy != Strategy::kHybrid || !some_divide || ordered) return others;
   PlanTask layers = task;
   layers.options.strategy = Strategy::kLayer;
   const std::shared_ptr<const RingAttempt> whole = best_attempt(layers, best->solver.micro_batch());

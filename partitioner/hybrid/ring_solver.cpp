@@ -76,23 +76,31 @@ std::string cut_words(const Chain& chain, int64_t position) {
   return words;
 }
 
-// Fails where the devices beside the link do not divide the layer there, naming the nearest places where they do.
+// Fails where the devices beside the link do not divide the layer there, or not there, naming the nearest places where they do.
 void check_place(const PlanTask& task, const Chain& chain, int64_t link, int64_t position) {
   const int64_t group = chain.group_at(position);
   if (position == chain.begin_of(group) || position == chain.end()) return;
+  int64_t below = chain.begin_of(group), above = chain.end_of(group);
+  const auto refuse = [&](const std::string& why) {
+    std::string nearest;
+    if (below > 0 || task.options.allow_empty) nearest = fmt::format("{}={}", link, cut_words(chain, below));
+    if (above < chain.end()) nearest += fmt::format("{}{}={}", nearest.empty() ? "" : " or ", link, cut_words(chain, above));
+    fail(ErrorCode::kUsage, "a cut of link {} at {}: {}; {}", link, cut_words(chain, position), why,
+         nearest.empty() ? "leave it out" : "the nearest that it can keep is " + nearest);
+  };
+  const auto named = [&](int64_t device) { return fmt::format("device {} ({})", device, fast_item(task.cluster.devices, device).device); };
+  const Node& head = chain.head_of(group);
+  if (task.options.strategy == Strategy::kLayer) refuse(fmt::format("--strategy layer keeps layer \"{}\" whole", head.layer.name));
+  for (const int64_t device : {link, link + 1})
+    if (!fast_item(task.models, device)->divides(head)) refuse(fmt::format("{} keeps layer \"{}\" whole", named(device), head.layer.name));
   const auto quantum = [&](int64_t device) { return fast_item(task.models, device)->channel_quantum(); };
   const int64_t device = quantum(link) >= quantum(link + 1) ? link : link + 1;
-  int64_t below = chain.begin_of(group), above = chain.end_of(group);
   for (const Progression& places : chain.places_inside(group, quantum(device))) {
     if (position >= places.begin && position <= places.end && (position - places.begin) % places.step == 0) return;
     if (position > places.begin) below = places.begin + (std::min(position, places.end) - places.begin) / places.step * places.step;
     if (position < places.end) above = position < places.begin ? places.begin : below + places.step;
   }
-  const std::string next = above < chain.end() ? fmt::format(" or {}={}", link, cut_words(chain, above)) : "";
-  fail(ErrorCode::kUsage,
-       "a cut of link {} at {}: device {} ({}) divides channels by {} at a time; the nearest that it can keep is {}={}{}", link,
-       cut_words(chain, position), device, fast_item(task.cluster.devices, device).device, quantum(device), link, cut_words(chain, below),
-       next);
+  refuse(fmt::format("{} divides channels by {} at a time", named(device), quantum(device)));
 }
 
 // Orders given by hand, as the positions that each link may cut at.

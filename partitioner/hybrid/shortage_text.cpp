@@ -96,6 +96,31 @@ std::string amount_text(std::string_view resource, double amount) {
   return fmt::format("{:.4g} of {}", amount, resource);
 }
 
+// What the cuts given put onto a device for certain, that it has no engine for; nothing where there is no such layer.
+struct Misplaced {
+  int64_t device;
+  std::string layer, why;
+};
+std::optional<Misplaced> misplaced_by_cuts(const PlanTask& task) {
+  const Graph& graph = *task.graph;
+  const auto devices = static_cast<int64_t>(task.models.size());
+  for (int64_t device = 0; device < devices; ++device) {
+    const auto before = task.options.cuts.find(device - 1), behind = task.options.cuts.find(device);
+    const bool first = device == 0, last = device + 1 == devices, known = behind != task.options.cuts.end();
+    if ((!first && before == task.options.cuts.end()) || (!last && !known)) continue;
+    const auto group_of = [&](const FixedCut& cut) { return graph.node(graph.index_of(cut.layer)).group; };
+    const bool inside = known && (behind->second.channel > 0 || behind->second.outputs > 0);
+    const int64_t begin = first ? 0 : group_of(before->second);
+    const int64_t end = last ? static_cast<int64_t>(graph.groups().size()) : group_of(behind->second) + (inside ? 1 : 0);
+    for (const Node& node : graph.nodes()) {
+      if (node.group < begin || node.group >= end) continue;
+      if (std::string why = fast_item(task.models, device)->refusal(node); !why.empty())
+        return Misplaced{.device = device, .layer = node.layer.name, .why = std::move(why)};
+    }
+  }
+  return std::nullopt;
+}
+
 // Whichever command asked: the others take the plan that this one writes.
 constexpr const char* kLeaveEmpty = "plan it with `millrace plan --allow-empty`, which may leave devices without work";
 
@@ -120,6 +145,12 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage, const HasPlan& 
           reason.text = fmt::format("{}: layer \"{}\", which is pinned there, {}", device_text(task, device), layer, why);
           return reason;
         }
+      if (const std::optional<Misplaced> misplaced = misplaced_by_cuts(task)) {
+        reason.device = misplaced->device;
+        reason.text = fmt::format("{}: layer \"{}\", which the cuts given put there, {}", device_text(task, misplaced->device),
+                                  misplaced->layer, misplaced->why);
+        return reason;
+      }
       if (!by_hand)
         reason.text = fmt::format(
             "no cuts give each of {} devices a part: some layers stay whole, others are cut at multiples of the devices' channel "
