@@ -185,7 +185,9 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
       picoseconds += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
     add(picoseconds, [&] { return fmt::format("layer \"{}\" on device {}", shard.layer, shard.device); });
   }
-  for (const MeasuredActions& actions : options.measured) horizon += samples * (Wide{4} * actions.between + actions.update);
+  for (size_t d = 0; d < options.measured.size(); ++d)
+    add(samples * (Wide{4} * options.measured[d].between + options.measured[d].update),
+        [&] { return fmt::format("the updates of device {} and what it does between its actions", d); });
   const std::vector<int64_t> loads = lane_loads(plan);
   for (const Flow& flow : plan.flows) {
     const Link& link = item(plan.links, flow.link);
@@ -196,15 +198,17 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
             messages * (Wide{2} * link.latency_picoseconds + options.scenario.jitter_picoseconds + 2),
         [&] { return fmt::format("link {}", flow.link); });
   }
+  Wide reduced = 0;
   if (options.scenario.replicas.count > 1)
     for (const int64_t bits : column_bits(plan))
-      horizon += Wide{options.samples / plan.mini_batch + 1} * (all_reduce_picoseconds(options.scenario.replicas, bits) +
-                                                                kMessagesOfPass * all_reduce_picoseconds(options.scenario.replicas, 1));
+      reduced += Wide{all_reduce_picoseconds(options.scenario.replicas, bits)} +
+                 Wide{kMessagesOfPass} * all_reduce_picoseconds(options.scenario.replicas, 1);
+  add(Wide{options.samples / plan.mini_batch + 1} * reduced, [] { return std::string("the all-reduce of the replicas"); });
   if (horizon <= (Wide{1} << 62)) return;
   // Whoever plans asks for no samples.
   const std::string_view remedy =
       options.pace_alone ? "check its rates in the catalogue and the cluster, or take a faster one" : "simulate fewer";
-  fail(ErrorCode::kUsage, "{} samples could take more virtual time than 2^62 picoseconds (53 days) hold, most of it on {}; {}",
+  fail(ErrorCode::kUsage, "{} samples could take more virtual time than 2^62 picoseconds (53 days) hold, the most of it on {}; {}",
        options.samples, slowest, remedy);
 }
 

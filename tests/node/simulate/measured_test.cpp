@@ -167,6 +167,13 @@ TEST(Measured, WhatMakesNoSenseIsRefused) {
   two.options.trainer_ranks = 3;
   EXPECT_EQ(refusal(two), "usage: 3 ranks for 2 devices: every rank has one at least");
   two.options.trainer_ranks = 0;
+  TwoDevices slow(Alignment::kFpdeep);
+  slow.options.measured[1].update = int64_t{1} << 57;
+  slow.options.samples = 100 * kMicroBatches;
+  EXPECT_EQ(
+      refusal(slow),
+      "usage: 400 samples could take more virtual time than 2^62 picoseconds (53 days) hold, the most of it on the updates of device 1 "
+      "and what it does between its actions; simulate fewer");
   two.options.measured.pop_back();
   EXPECT_EQ(refusal(two), "usage: measured times of 1 devices, where the plan has 2");
   two.options.measured.clear();

@@ -230,6 +230,8 @@ TEST(Scenarios, AreRefusedWhereTheyMakeNoSenseOrHaveNoEffect) {
               HasSubstr("6 replicas do not make groups of 4"));
   EXPECT_THAT(refusal(replicas({.count = 4, .outer = link, .group_size = 4, .inner = link})), HasSubstr("do not make groups of 4"));
   EXPECT_THAT(refusal(replicas({.count = 4, .outer = link, .inner = {}}), 4), HasSubstr("4 samples are fewer than two mini-batches of 4"));
+  EXPECT_THAT(refusal(replicas({.count = 64, .outer = {1, 1'000'000'000'000'000}, .inner = {}})),
+              HasSubstr("the most of it on the all-reduce of the replicas; simulate fewer"));
 }
 
 }  // namespace
