@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -16,11 +17,13 @@
 namespace millrace {
 namespace {
 
-std::string json_object(const std::map<std::string, std::string>& values) {
-  std::string text = "{\n";
-  for (auto it = values.begin(); it != values.end(); ++it)
-    text += fmt::format("  \"{}\": \"{}\"{}\n", it->first, it->second, std::next(it) == values.end() ? "" : ",");
-  return text + "}\n";
+// Formats aside: whoever resumes has asked for those of the run, and runs of earlier versions say nothing of them.
+bool is_alike(const std::filesystem::path& file, nlohmann::json fingerprint) {
+  if (!std::filesystem::exists(file)) return false;
+  nlohmann::json found = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  if (!found.is_object()) return false;
+  for (nlohmann::json* one : {&found, &fingerprint}) one->erase(kFormatsOfRun);
+  return found == fingerprint;
 }
 
 }  // namespace
@@ -59,7 +62,7 @@ void TrainingLead::resume(const CheckpointContent& content) {
   const std::filesystem::path out = task_.job.out;
   if (options_.saved) options_.saved(out / "checkpoints" / checkpoint_name(step_));
   const std::filesystem::path fingerprint = out / "fingerprint.json";
-  if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
+  if (!is_alike(fingerprint, options_.fingerprint))
     log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before", fingerprint.string());
 }
 
@@ -82,7 +85,7 @@ void TrainingLead::write_documents() const {
   if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);  // a run begins with its job, and plans with these
   save(task_.job, out / "job.textproto");
   save(task_.plan, out / "plan.textproto");
-  write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
+  write_atomically(out / "fingerprint.json", nlohmann::json(options_.fingerprint).dump(2) + "\n");
 }
 
 Error TrainingLead::explained(const Error& error) {

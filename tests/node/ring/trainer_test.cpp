@@ -152,6 +152,27 @@ TEST(Trainer, RefusesToResumeWhatDoesNotContinue) {
   expect_error(ErrorCode::kMismatch, "tensor conv1.weight is", [&] { run.resume(); });
 }
 
+// Formats are compared by whoever asks for them, and a run of an earlier version says nothing of its own.
+TEST(Trainer, SaysWhenAResumedRunIsNotBitwiseAsBefore) {
+  TinyRun run;
+  const std::map<std::string, std::string> here{{"formats", "9 layers"}, {"program", "one \"and\" only"}};
+  run.job.steps = 1;
+  run.train({.fingerprint = here});
+  const std::filesystem::path file = std::filesystem::path(run.job.out) / "fingerprint.json";
+  const auto warned = [&](const nlohmann::json& known) {
+    if (!known.is_null()) write_atomically(file, known.dump());
+    ++run.job.steps;
+    testing::internal::CaptureStderr();
+    run.train({.fingerprint = here, .resume = run.job.out});
+    return testing::internal::GetCapturedStderr().find("not bitwise as before") != std::string::npos;
+  };
+  EXPECT_FALSE(warned({}));  // what it wrote itself
+  EXPECT_FALSE(warned({{"program", "one \"and\" only"}}));
+  EXPECT_TRUE(warned({{"formats", "9 layers"}, {"program", "another"}}));
+  EXPECT_TRUE(warned({{"formats", "9 layers"}}));
+  EXPECT_TRUE(warned("no object"));
+}
+
 TEST(Trainer, NeverOverwritesARun) {
   TinyRun run;
   run.job.steps = 1;
