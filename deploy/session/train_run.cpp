@@ -182,7 +182,10 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
   const TransportSettings settings = transport_settings(request);
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingSignals* const signals = request.dry_run ? nullptr : &listen_to_signals();
-  const auto stops = [signals] { return signals != nullptr && signals->stop; };
+  const auto stops = [&] {
+    const std::chrono::duration<double> running = std::chrono::steady_clock::now() - request.begun;
+    return signals != nullptr && (signals->stop || (here.time_limit_seconds > 0 && running.count() >= here.time_limit_seconds));
+  };
   TrainingTask task;
   DeviceOptions device_options = request.devices;
   device_options.threads = static_cast<int>(request.job.threads);
