@@ -221,6 +221,20 @@ void try_placements(Planned& planned, const PlanTask& task, const Catalogue& cat
   }
 }
 
+Planned best_planned(const InferenceRequest& request, const PlanTask& task, const Catalogue& catalogue) {
+  const bool recurrent = std::ranges::any_of(task.graph->nodes(), is_recurrent);
+  std::optional<Planned> best;
+  const int64_t least = request.streams.value_or(1), most = request.streams ? *request.streams : recurrent ? kMostStreams : 1;
+  for (int64_t streams = least; streams <= most; streams *= 2) {
+    const InferenceBatch batch = batch_of(request, streams);
+    Planned planned = planned_with(task, catalogue, batch);
+    improve(planned, task, catalogue, batch);
+    try_placements(planned, task, catalogue, batch);
+    if (!best || is_better(planned.outcome, best->outcome)) best = std::move(planned);
+  }
+  return std::move(*best);
+}
+
 }  // namespace
 
 void check_engines(const Plan& plan, const Graph& graph) {
@@ -239,20 +253,18 @@ void check_engines(const Plan& plan, const Graph& graph) {
 Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalogue, PlanTask& task, CostModels& models) {
   check_request(request, task, catalogue);
   const auto started = std::chrono::steady_clock::now();
-  const bool recurrent = std::ranges::any_of(task.graph->nodes(), is_recurrent);
-  std::optional<Planned> best;
-  const int64_t least = request.streams.value_or(1), most = request.streams ? *request.streams : recurrent ? kMostStreams : 1;
-  for (int64_t streams = least; streams <= most; streams *= 2) {
-    const InferenceBatch batch = batch_of(request, streams);
-    Planned planned = planned_with(task, catalogue, batch);
-    improve(planned, task, catalogue, batch);
-    try_placements(planned, task, catalogue, batch);
-    if (!best || is_better(planned.outcome, best->outcome)) best = std::move(planned);
-  }
-  Outcome& outcome = best->outcome;
-  task.options = best->options;
+  Planned best = best_planned(request, task, catalogue);
+  Outcome& outcome = best.outcome;
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();  // of all that was tried
-  models = std::move(best->models);
+  if (!outcome.feasible && (request.steps_per_pass || request.blocks)) {
+    const InferenceRequest freely{.streams = request.streams, .steps_per_pass = {}, .blocks = {}};
+    if (best_planned(freely, task, catalogue).outcome.feasible)
+      outcome.reason.text += fmt::format("; without {} there is a plan", !request.blocks          ? "--steps-per-pass"
+                                                                         : request.steps_per_pass ? "--steps-per-pass and --blocks"
+                                                                                                  : "--blocks");
+  }
+  task.options = best.options;
+  models = std::move(best.models);
   task.models = models.of_devices;
   if (outcome.plan) outcome.plan->purpose = Purpose::kInference;
   // Engines chosen together stand in the planner's table by the period that they were looked for, and may be faster: what cuts can reach
@@ -263,9 +275,6 @@ Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalog
     double& rate = outcome.summary.lower_bound_images_per_second;
     rate = std::max(rate, outcome.summary.images_per_second);
   }
-  if (!outcome.feasible && (request.steps_per_pass || request.blocks))
-    outcome.reason.text += fmt::format("; of the ways to build the engine of a recurrent layer {} leaves few or none: try without",
-                                       request.blocks ? "--blocks" : "--steps-per-pass");
   return std::move(outcome);
 }
 
