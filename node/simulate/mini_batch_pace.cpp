@@ -112,21 +112,23 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
     return {.seconds = period * static_cast<double>(plan.mini_batch) + 1e-12 * static_cast<double>(held), .origin = "modelled"};
   }
   double between = 0;
-  bool settled = true;
   const auto seconds_of = [&](const Plan& asked, int64_t count) {
     SimulationOptions options;
     options.samples = count;
     options.pace_alone = true;
     options.act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0;
     options.scenario.replicas = replicas;
-    const SimulationResult result = simulate(asked, graph, options);
+    SimulationResult result = simulate(asked, graph, options);
+    // The first mini-batches fill a ring, in some for longer than in others.
+    const int64_t settling = kMostToSettle * asked.mini_batch;
+    if (count < settling && !last_two_alike(asked, result)) {
+      options.samples = settling;
+      result = simulate(asked, graph, options);
+    }
     between = seconds_between_updates(asked, result);
-    settled = last_two_alike(asked, result);
     return static_cast<double>(asked.mini_batch) / mini_batch_rate(asked, result);
   };
   double seconds = seconds_of(shorter, samples_of(run));
-  // The first mini-batches fill a ring, in some for longer than in others.
-  if (!settled && samples_of(run) < kMostToSettle * shorter.mini_batch) seconds = seconds_of(shorter, kMostToSettle * shorter.mini_batch);
   const bool keeps_pace = some_turn || between <= period * (1 + kKeepsPace);
   double each = keeps_pace ? period : between;
   // Parameters from elsewhere, or windows that Act-RAM keeps small, may hold a ring back at every sample: twice as long a mini-batch tells.

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "node/simulate/simulate.h"
 #include "tests/node/simulate/simulated_plans.h"
@@ -65,6 +66,22 @@ TEST(MiniBatchPace, CountsWhatHoldsARingBackBetweenUpdates) {
     EXPECT_NEAR(mini_batch_pace(plan, graph).seconds / whole, 1, 5e-3) << latency;
   }
   EXPECT_GT(slowed, 0);
+}
+
+// Longer mini-batches that tell how a ring is held back fill it for a while, too.
+TEST(MiniBatchPace, LongerMiniBatchesSettleAsWell) {
+  const auto of_whole = [](int64_t rows, int64_t mini_batch, int64_t micro_batch, const std::vector<int64_t>& windows, double latency,
+                           const std::vector<int64_t>& times) {
+    const Graph graph(row_convolutions(4, rows, 3));
+    Plan plan = plan_by_cuts(graph, {{1, 0, 0}, {2, 0, 0}, {3, 0, 0}}, {10, 10, 0, latency}, mini_batch, Alignment::kStash, windows);
+    plan.micro_batch = micro_batch;
+    plan.flows = flows_of(plan, graph);
+    for (Shard& shard : plan.shards) set_times(shard, graph, item(times, shard.device) * kMicrosecond, 1);
+    with_act_ram(plan, graph, 3);
+    return mini_batch_pace(plan, graph).seconds / simulated_seconds(plan, graph, 6);
+  };
+  EXPECT_NEAR(of_whole(4, 1024, 8, {10, 8, 7, 4}, 12.5, {2, 3, 2, 3}), 1, 3e-3);
+  EXPECT_NEAR(of_whole(20, 2048, 4, {4, 4, 4, 1}, 49, {1, 4, 1, 1}), 1, 3e-3);
 }
 
 TEST(MiniBatchPace, ShortMiniBatchesAreRunAsTheyAre) {
