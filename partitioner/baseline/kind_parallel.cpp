@@ -40,11 +40,6 @@ PlanRequest request_of(const PlanTask& task, int64_t micro_batch) {
   return request;
 }
 
-// As those of cuts that planning finds by itself (partitioner/hybrid).
-constexpr double kWorthChunks = 0.01;
-constexpr double kWorthMoreChunks = 1e-3;
-constexpr int64_t kMostChunks = 64;
-
 class KindSearch {
  public:
   KindSearch(const PlanTask& task, int64_t micro_batch)

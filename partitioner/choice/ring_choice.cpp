@@ -19,7 +19,6 @@ namespace {
 // By how much it has to be faster that boards alone stay without work: what their updates take is nearly the same with one board more or
 // less, and a plan takes them longer than one of GPUs.
 constexpr double kWorthIdleBoards = 1e-3;
-constexpr double kWorthAnother = 1e-9;
 constexpr double kNearly = 1e-2;
 // Samples a second: what cannot reach it is no plan.
 constexpr double kAnyRate = 1e-9;

@@ -25,10 +25,6 @@ namespace {
 constexpr double kSurelyFaster = 0.01;
 // Micro-batches that are looked at after one that is no faster, where rows stream.
 constexpr int64_t kMostNoFaster = 1;
-// By how much chunks of time have to be faster than whole sequences, since what a kernel more costs is modelled roughly; and by how much
-// more of them than fewer.
-constexpr double kWorthChunks = 0.01;
-constexpr double kWorthMoreChunks = 1e-3;
 
 int64_t remote_elements(const Plan& plan) {
   int64_t elements = 0;

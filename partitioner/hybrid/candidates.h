@@ -21,8 +21,7 @@
 
 namespace millrace {
 
-// By how much a plan has to be faster than another to be taken for it, and by how much where it comes with a delay.
-inline constexpr double kWorthAnother = 1e-9;
+// By how much a plan has to be faster than another where it comes with a delay.
 inline constexpr double kWorthSharing = 1e-3;
 
 // What a search for plans found out beside them.

@@ -111,8 +111,9 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task, int64_t devices)
   for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
     if (task.options.mini_batch % size == 0) sizes.push_back(size);
   if (streams) return sizes;
-  // Unaligned schedules need a mini-batch of at least D-1 micro-batches, but where chunks of time make up for them. Draining ones wait
-  // for a ring that fills and drains with fewer than D, which larger products may outweigh; long rings are not planned so often.
+  // Unaligned schedules take a mini-batch of at least D micro-batches, but where chunks of time make up for them: with D-1 a window reaches
+  // beyond a mini-batch, and the six that are simulated say too much. Draining ones wait for a ring that fills and drains with fewer than
+  // D, which larger products may outweigh; long rings are not planned so often.
   if (devices == 0) devices = std::ssize(task.models);
   const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
   const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;

@@ -36,8 +36,14 @@ std::vector<PlanTask> last_resorts(const PlanTask& task);
 // The one that is stated, or powers of two that divide the mini-batch, as far as they fill a ring of so many devices; 0: of all.
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task, int64_t devices = 0);
 
-// Of time, where they are not stated: so many at most.
+// By how much a plan has to be faster than another to be taken for it.
+inline constexpr double kWorthAnother = 1e-9;
+
+// Of time, where they are not stated: so many at most. By how much they have to be faster than whole sequences, since what a kernel more
+// costs is modelled roughly; and by how much more of them than fewer.
 inline constexpr int64_t kMostChunks = 64;
+inline constexpr double kWorthChunks = 0.01;
+inline constexpr double kWorthMoreChunks = 1e-3;
 inline bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
 
 }  // namespace millrace
