@@ -191,7 +191,7 @@ std::vector<Figure> device_figures(const StudyPoint& point) {
   };
   add("Multipliers in use", "of the device's DSP slices", point.device_dsp, 0);
   add("Memory in use", "of the memory that parameters share", point.device_memory, 1);
-  add("Time at work", "of its engines' time, at the ring's rate", point.device_busy, 2);
+  add("Engines at work", "of their capacity, at the ring's rate", point.device_busy, 2);
   return figures;
 }
 

@@ -148,7 +148,9 @@ std::string study_page(const StudySweep& sweep, std::string_view command) {
         {.title = "Epochs per hour",
          .note = fmt::format("epochs of {} {}", separated(static_cast<int64_t>(task.epoch_images)), sample_word(*task.graph).many),
          .drawing = draw(epochs_chart(sweep))});
-  over_time.push_back({.title = "Idle stages", .note = "of the engines' time, mean over the devices", .drawing = draw(idle_chart(sweep))});
+  over_time.push_back({.title = "Idle stages",
+                       .note = "of the engines' capacity, mean over the devices (simulated: of their time, waiting)",
+                       .drawing = draw(idle_chart(sweep))});
   page.figures(over_time);
   page.section("Links and memory");
   page.figures({{.title = "Fullest link", .note = "at the ring's rate", .drawing = draw(link_chart(sweep))},

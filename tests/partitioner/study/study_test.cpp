@@ -176,6 +176,8 @@ TEST(StudyPages, AreWholeAndNameWhatTheyShow) {
   EXPECT_THAT(page, HasSubstr("vgg16 on rings of vc709"));
   EXPECT_THAT(page, HasSubstr("&lt;vgg16&gt;"));
   EXPECT_THAT(page, HasSubstr("2 devices: device 1"));
+  EXPECT_THAT(page, HasSubstr("of the engines&#39; capacity, mean over the devices (simulated: of their time, waiting)"));
+  EXPECT_THAT(page, Not(HasSubstr("engines&#39; time")));
   EXPECT_THAT(page, HasSubstr(fmt::format("Linear up to {} devices; with {}, the links", study.linear_up_to, study.first_slowed)));
   EXPECT_THAT(page, Not(HasSubstr(">nan")));
   EXPECT_EQ(count_of(page, "<svg"), count_of(page, "</svg>"));
