@@ -187,8 +187,8 @@ TEST(HybridPlanner, OneDeviceMoreHasTheLinkThatItIsSaidToHave) {
   const auto said = [&](double gbps) {
     return fmt::format("{}", fmt::join(explain(ring.task, outcome, {.link = {gbps, gbps, 0, kDefaultLatencyUs}}), "\n"));
   };
-  EXPECT_THAT(said(100), ::testing::ContainsRegex("with one cpu more: [^\n]*\\+"));
-  EXPECT_THAT(said(1e-6), ::testing::ContainsRegex("with one cpu more: [^\n]*(-|the same)"));
+  EXPECT_THAT(said(100), ::testing::ContainsRegex("with one cpu more: [^\n]*\\(\\+[0-9.]+%\\)"));
+  EXPECT_THAT(said(1e-6), ::testing::ContainsRegex("with one cpu more: [^\n]*\\((-[0-9.]+%|the same)\\)"));
 }
 
 TEST(HybridPlanner, WhoseMachineAPaceWasMeasuredOnIsSaid) {
