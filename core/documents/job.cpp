@@ -123,8 +123,8 @@ Job load_whole_job(const std::filesystem::path& path) {
   const std::string missing = what_is_missing(text, message);
   if (!missing.empty())
     fail(ErrorCode::kMalformed,
-         "{}: is cut short: {} is missing, and what was lost would be taken at its default; put it back from a copy of the run, or write "
-         "what is missing and the line \"{}\" at the end",
+         "{}: is cut short: it lacks {}, and what was lost would be taken at its default; put it back from a copy of the run, or write "
+         "what it lacks and the line \"{}\" at the end",
          path.string(), missing, kEnd);
   return job;
 }

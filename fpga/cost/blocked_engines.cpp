@@ -43,7 +43,7 @@ std::string sizes_around(const SbeSpace& space, int64_t words_per_cycle) {
   while (above < space.shape.hidden + words_per_cycle && !has(above)) ++above;
   for (const int64_t hidden : {below, above})
     if (has(hidden)) sizes.push_back(std::to_string(hidden));
-  if (sizes.empty()) return fmt::format("; multiples of {} would do, of features projected to as well", words_per_cycle);
+  if (sizes.empty()) return fmt::format("; hidden units and projected features that are multiples of {} would do", words_per_cycle);
   return fmt::format("; {} would do", fmt::join(sizes, " or "));
 }
 

@@ -64,15 +64,21 @@ struct Unit {
   double size;
   const char* name;
 };
-constexpr std::array<Unit, 4> kByteUnits{{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "bytes"}}};
-constexpr std::array<Unit, 3> kBitUnits{{{1e6, "Mb"}, {1e3, "kb"}, {1, "bits"}}};
+constexpr std::array<Unit, 4> kByteUnits{{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "byte"}}};
+constexpr std::array<Unit, 3> kBitUnits{{{1e6, "Mb"}, {1e3, "kb"}, {1, "bit"}}};
+
+// Rounded up.
+std::string whole_ones(double amount, std::string_view one) {
+  const double number = std::ceil(std::min(amount, 1e15));
+  return fmt::format("{:.0f} {}{}", number, one, number == 1 ? "" : "s");
+}
 
 // In the first, the largest, that shows more than nothing with two digits behind the point; whole ones of the last.
 template <size_t kUnits>
 std::string in_units(double amount, const std::array<Unit, kUnits>& units) {
   for (size_t i = 0; i + 1 < kUnits; ++i)
     if (amount >= 0.01 * units[i].size) return fmt::format("{:.2f} {}", amount / units[i].size, units[i].name);
-  return fmt::format("{:.0f} {}", std::ceil(amount), units.back().name);
+  return whole_ones(amount, units.back().name);
 }
 
 }  // namespace
@@ -82,16 +88,16 @@ std::string amount_text(std::string_view resource, double amount) {
   if (resource == "memory_bytes") return in_units(amount, kByteUnits) + " of memory";
   if (resource == "dram_bytes") return in_units(amount, kByteUnits) + " of off-chip memory";
   if (resource == kEngine) return "an engine that is generated";
-  if (resource == "dsp") return fmt::format("{:.0f} DSP slices", std::ceil(std::min(amount, 1e15)));
-  if (resource == "lut") return fmt::format("{:.0f} LUTs", std::ceil(std::min(amount, 1e15)));
-  if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::ceil(std::min(amount, 1e15)));
+  if (resource == "dsp") return whole_ones(amount, "DSP slice");
+  if (resource == "lut") return whole_ones(amount, "LUT");
+  if (resource == "ff") return whole_ones(amount, "flip-flop");
   if (resource == "seconds") return fmt::format("{:.3g} s per sample", amount);
   // Of boards that have UltraRAM, too.
   constexpr std::string_view kBlocks = "bram36_with_";
   if (resource.starts_with(kBlocks)) {
     const char rate = resource[kBlocks.size()];
-    if (rate == '0') return fmt::format("{:.0f} blocks of block RAM", std::ceil(amount));
-    return fmt::format("{:.0f} blocks of block RAM, each UltraRAM counted as {}", std::ceil(amount), rate);
+    const std::string blocks = whole_ones(amount, "block") + " of block RAM";
+    return rate == '0' ? blocks : fmt::format("{}, each UltraRAM counted as {}", blocks, rate);
   }
   return fmt::format("{:.4g} of {}", amount, resource);
 }
