@@ -118,8 +118,9 @@ class CostModel {
   }
   // Periods of one kind are those between which a longer one asks for no more to the letter.
   virtual size_t kind_of_period(double seconds) const { return static_cast<void>(seconds), 0; }
-  // Whether a search may weigh the memory that they save: not where built memories say less than what fits (blocks of two kinds).
-  virtual bool enlarges_engines() const { return false; }
+  // Whether a search that counts words so may weigh the memory that they save. Of blocks of two kinds what is reserved says too little of
+  // it: there only what is built does, and what nothing takes less of counts them all.
+  virtual bool enlarges_engines(StreamedWords words) const { return static_cast<void>(words), false; }
   // Whether what waits before layers for their errors may lie in the device's own memory (ShardQuestion::act_ram_outside).
   virtual bool may_wait_outside() const { return false; }
   // What resources may add up to; at most kMostResources.

@@ -27,7 +27,7 @@ class ForwardingCostModel : public CostModel {
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override { return model_->larger_engines(question); }
   size_t kind_of_period(double seconds) const override { return model_->kind_of_period(seconds); }
   bool may_wait_outside() const override { return model_->may_wait_outside(); }
-  bool enlarges_engines() const override { return model_->enlarges_engines(); }
+  bool enlarges_engines(StreamedWords words) const override { return model_->enlarges_engines(words); }
   std::span<const NamedAmount> capacities() const override { return model_->capacities(); }
   size_t parameter_memory() const override { return model_->parameter_memory(); }
   bool holds_parameters(size_t resource) const override { return model_->holds_parameters(resource); }

@@ -33,12 +33,8 @@ class Counter {
     const auto urams = static_cast<double>(memory.urams);
     const bool ultra = urams * board_.bram36 < bram36 * board_.urams;
     (ultra ? blocks_.urams : blocks_.bram36) += ultra ? urams : bram36;
-    bits_ += std::min(bram36 * static_cast<double>(kBram36Bits), urams * static_cast<double>(kUramBits));
-    const double last_bram36 = static_cast<double>(memory.last_bram18) / 2;
-    const auto last_urams = static_cast<double>(memory.last_urams);
-    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
-      built_.exchanged[rate] += std::min(bram36 - last_bram36, kExchangeRates[rate] * (urams - last_urams)) +
-                                std::min(last_bram36, kExchangeRates[rate] * last_urams);
+    bits_ += fewest_bits(memory);
+    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate) built_.exchanged[rate] += exchanged_blocks(memory, kExchangeRates[rate]);
   }
 
  private:
@@ -49,6 +45,17 @@ class Counter {
 };
 
 }  // namespace
+
+double exchanged_blocks(const MemoryBlocks& memory, double rate) {
+  const double last_bram36 = static_cast<double>(memory.last_bram18) / 2, bram36 = static_cast<double>(memory.bram18) / 2;
+  const auto last_urams = static_cast<double>(memory.last_urams), urams = static_cast<double>(memory.urams);
+  return std::min(bram36 - last_bram36, rate * (urams - last_urams)) + std::min(last_bram36, rate * last_urams);
+}
+
+double fewest_bits(const MemoryBlocks& memory) {
+  return std::min(static_cast<double>(memory.bram18) / 2 * static_cast<double>(kBram36Bits),
+                  static_cast<double>(memory.urams) * static_cast<double>(kUramBits));
+}
 
 int64_t act_ram_word_bits(int64_t input_lanes) { return input_lanes * kElementBits; }
 int64_t act_ram_columns(int64_t input_lanes, const WeightsAt& at) {

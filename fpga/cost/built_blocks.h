@@ -28,6 +28,14 @@ namespace millrace {
 // free.
 inline constexpr std::array<double, 8> kExchangeRates = {0, 1, 2, 3, 4, 5, 6, 7};
 
+// Of such a memory, in BRAM36s, at one of them.
+double exchanged_blocks(const MemoryBlocks& memory, double rate);
+// In whichever kind of block it fills fewer bits.
+double fewest_bits(const MemoryBlocks& memory);
+
+// As many bits, when both are full.
+inline constexpr double kBram36OfUramBits = 8;
+
 struct BuiltBlocks {
   PackedBlocks fixed, parameters;
   double fixed_bits = 0, parameter_bits = 0;

@@ -180,7 +180,10 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
     blocks = std::make_shared<EngineBlocks>(layer.by_outputs ? 1 : reserves.places, layer.by_outputs ? reserves.places : 1);
   }
   reserves.blocks = blocks;
-  if (small_steps) return reserves;
+  if (small_steps) {
+    reserves.least_of_any.resize(reserves.places);
+    return reserves;
+  }
   for (auto& at_places : reserves.at_places) at_places.resize(reserves.places);
   WeightsAt wherever = weights;
   wherever.act_ram_outside = false;
@@ -464,35 +467,45 @@ std::vector<EngineMemory> GeneratedEngines::larger_engines(const GeneratedEngine
   return found;
 }
 
-std::vector<EngineMemory> GeneratedEngines::larger_built(const GeneratedEngine& smallest, const WeightsAt& weights,
-                                                         int64_t most_tiles) const {
+std::vector<EngineMemory> GeneratedEngines::larger_built(const GeneratedEngine& smallest, const WeightsAt& weights, int64_t most_tiles,
+                                                         bool two_kinds) const {
   const EnginesAtPlace engines(*this, smallest, weights);
   const EngineSurroundings around = surroundings_of(*layers_[smallest.layer], smallest, weights);
   struct Taken {
     int64_t blocks, input_lanes, input_channels;
     double bytes;
+    MemoryBlocks parameters, gradients;  // of boards of two kinds, whose other blocks are of one
   };
   std::vector<Taken> smaller;
-  // As many more bits for wider words of the Act-RAM fill a block at most.
-  const auto is_undercut = [&](int64_t blocks, int64_t input_lanes, int64_t input_channels, double bytes) {
+  // As many more bits for wider words of the Act-RAM fill a block at most, where they lie in block RAM.
+  const auto is_undercut = [&](const Taken& taken) {
     return std::ranges::any_of(smaller, [&](const Taken& known) {
-      return known.blocks + (known.input_lanes > input_lanes ? 1 : 0) <= blocks && known.input_channels <= input_channels &&
-             known.bytes <= bytes;
+      const bool has_wider = known.input_lanes > taken.input_lanes;
+      if (known.blocks + (has_wider ? 1 : 0) > taken.blocks || known.input_channels > taken.input_channels || known.bytes > taken.bytes)
+        return false;
+      return !two_kinds || (!has_wider && covers(taken.parameters, known.parameters) && covers(taken.gradients, known.gradients));
     });
   };
   std::vector<EngineMemory> found;
   for (const EngineFront::Choice& choice : engines.keeping_up(smallest.cycles_given)) {
     if (choice.tiles() > most_tiles) break;
     const bool is_smallest = choice.tiles() <= smallest.engine.tiles();
-    if (!is_smallest &&
-        is_undercut(engines.least_blocks(choice), choice.input_lanes, engines.least_input_channels(), engines.least_bytes()))
-      continue;
+    Taken taken{engines.least_blocks(choice), choice.input_lanes, engines.least_input_channels(), engines.least_bytes(), {}, {}};
+    if (!is_smallest && !two_kinds && is_undercut(taken)) continue;
     const EnginesAtPlace::One one = engines.at(choice);
-    const double bytes = one.bytes();
-    if (!is_smallest && is_undercut(one.least_blocks(), choice.input_lanes, one.input_channels(), bytes)) continue;
+    taken.input_channels = one.input_channels();
+    taken.bytes = one.bytes();
+    taken.blocks = one.least_blocks();
+    if (!is_smallest && !two_kinds && is_undercut(taken)) continue;
+    taken.blocks = two_kinds ? one.blocks_of_one_kind() : one.blocks();
+    if (two_kinds && !weights.off_chip) {
+      taken.parameters = one.parameters();
+      taken.gradients = one.gradients();
+    }
+    if (two_kinds && !is_smallest && is_undercut(taken)) continue;
     if (!is_smallest)
       found.push_back(engine_memory(one.engine(), engines.shape(), around, weights, one.blocks_anywhere(), smallest.cycles_given));
-    if (one.port_cycles() < smallest.cycles_given) smaller.push_back({one.blocks(), choice.input_lanes, one.input_channels(), bytes});
+    if (one.port_cycles() < smallest.cycles_given) smaller.push_back(taken);
   }
   return found;
 }

@@ -7,6 +7,11 @@
 #include "fpga/conv_ce/rtl/built_memory.h"
 
 namespace millrace {
+namespace {
+
+constexpr double kRoundedUp = 2;  // halves of a block: weights and gradients to one each
+
+}  // namespace
 
 GeneratedEngines::EnginesAtPlace::EnginesAtPlace(const GeneratedEngines& all, const GeneratedEngine& engine, const WeightsAt& weights,
                                                  const ConvolutionShape& shape, size_t place, std::shared_ptr<EngineBlocks> known)
@@ -30,6 +35,13 @@ GeneratedEngines::EnginesAtPlace::EnginesAtPlace(const GeneratedEngines& all, co
   choices_ = front_->found();
   of_inputs_ = &of_lanes_at(known_->of_inputs, layer_->by_outputs ? 0 : place);
   of_outputs_ = &of_lanes_at(known_->of_outputs, layer_->by_outputs ? place : 0);
+}
+
+GeneratedEngines::EnginesAtPlace::LeastOfKinds GeneratedEngines::EnginesAtPlace::least_of_kinds(const EngineFront::Choice& choice) const {
+  const auto lanes = static_cast<double>(of_lanes(choice) - act_ram_columns(choice.input_lanes, weights_));
+  const auto of_weights = static_cast<double>(least_blocks(choice) - of_lanes(choice));
+  if (weights_.off_chip) return {(lanes + of_weights) / 2, 0};
+  return {lanes / 2, std::max(of_weights - kRoundedUp, 0.0) / 2};
 }
 
 int64_t GeneratedEngines::EnginesAtPlace::count_of_lanes(const EngineFront::Choice& choice) const {
@@ -63,6 +75,12 @@ int64_t GeneratedEngines::EnginesAtPlace::One::blocks() const {
   if (place_->weights_.off_chip) return of_lanes_ + stream_blocks(engine_, place_->shape_, place_->around_, kMostBeatBits);
   return of_lanes_ + bram18_of(parameter_memory(engine_, words_, place_->around_.error_back)) + bram18_of(gradient_memory(engine_, words_));
 }
+
+MemoryBlocks GeneratedEngines::EnginesAtPlace::One::parameters() const {
+  return MemoryBlocks(parameter_memory(engine_, words_, place_->around_.error_back));
+}
+
+MemoryBlocks GeneratedEngines::EnginesAtPlace::One::gradients() const { return MemoryBlocks(gradient_memory(engine_, words_)); }
 
 int64_t GeneratedEngines::EnginesAtPlace::One::port_cycles() const {
   if (!place_->weights_.off_chip) return 0;

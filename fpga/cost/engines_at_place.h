@@ -47,6 +47,12 @@ class GeneratedEngines::EnginesAtPlace {
     return of_lanes(choice) + (weights_.off_chip || has_deep_words ? least_of_weights_ : 0);
   }
 
+  // Of either kind of block, as least_blocks(): what is never of UltraRAM but where words lie outside, and the rest.
+  struct LeastOfKinds {
+    double fixed = 0, either = 0;  // BRAM36s
+  };
+  LeastOfKinds least_of_kinds(const EngineFront::Choice& choice) const;
+
   class One {
    public:
     One(const EnginesAtPlace& place, const EngineFront::Choice& choice);
@@ -54,6 +60,9 @@ class GeneratedEngines::EnginesAtPlace {
     int64_t least_blocks() const;
     // Halves of BRAM36s, with all but the Act-RAM's bits; of a board without UltraRAM.
     int64_t blocks() const;
+    // Of what may be of either kind, where weights lie beside the engine.
+    MemoryBlocks parameters() const;
+    MemoryBlocks gradients() const;
     // Of the slowest port to the memory outside, a sample; 0 where nothing is streamed.
     int64_t port_cycles() const;
     // To and from that memory, a sample.
@@ -61,6 +70,10 @@ class GeneratedEngines::EnginesAtPlace {
     const EngineParallelism& engine() const { return engine_; }
     // Without weights, and without columns for the Act-RAM's width.
     int64_t blocks_anywhere() const { return of_lanes_ - act_ram_columns(engine_.input_lanes, place_->weights_); }
+    // Of boards of two kinds: what is never of UltraRAM, but for columns of the Act-RAM, which may lie in either.
+    int64_t blocks_of_one_kind() const {
+      return place_->weights_.off_chip ? blocks() - act_ram_columns(engine_.input_lanes, place_->weights_) : blocks_anywhere();
+    }
     // That the Act-RAM holds.
     int64_t input_channels() const { return groups_of_inputs_ * engine_.input_lanes; }
 

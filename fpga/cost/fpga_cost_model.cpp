@@ -67,7 +67,7 @@ class FpgaCostModel final : public CostModel {
   std::string device() const override { return board_.name; }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return kOnChipMemory; }
-  bool holds_parameters(size_t resource) const override { return resource == kOnChipMemory || resource > kExchanged; }
+  bool holds_parameters(size_t resource) const override { return resource == kOnChipMemory || resource >= kExchanged; }
   bool dedicated_engines() const override { return true; }
 
   std::vector<NamedAmount> inventory() const override {
@@ -124,15 +124,17 @@ class FpgaCostModel final : public CostModel {
   // The ring's streams are equally wide.
   size_t kind_of_period(double seconds) const override { return built_ ? built_->width_for(seconds) : 0; }
   bool may_wait_outside() const override { return built_ && board_.off_chip_bytes_per_second > 0; }
-  bool enlarges_engines() const override { return built_ && board_.urams <= 0; }
+  bool enlarges_engines(StreamedWords words) const override {
+    return built_ && (board_.urams <= 0 || words == StreamedWords::kBuilt || counts_least(words));
+  }
   bool divides(const Node& head) const override { return built_ == nullptr || built_->divides(head); }
 
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
     std::vector<LargerEngine> found;
     if (!built_ || recurrent_.counts(question)) return found;
     if (question.streamed_words == StreamedWords::kBuilt) return larger_built(question);
-    if (!enlarges_engines()) return found;
     if (question.streamed_words == StreamedWords::kLeastBuilt) return least_built(question);
+    if (board_.urams > 0) return found;  // the least counts them all
     const Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up) return found;
@@ -189,20 +191,17 @@ class FpgaCostModel final : public CostModel {
     Searched with_another = searched;
     const auto consider = [&](const EngineMemory& engine) {
       LargerEngine larger{engine.tiles, demand_with(question, with_another, engine, 0)};
-      // Of engines no larger some take no more memory and read no more words.
+      // Of engines no larger some take no more memory, however it is counted, and read no more words.
       const auto undercuts = [&](const ShardDemand& known) {
-        return known.amounts[kOnChipMemory] <= larger.demand.amounts[kOnChipMemory] && known.seconds <= larger.demand.seconds;
+        for (size_t i = 0; i < capacities_.size(); ++i)
+          if (holds_parameters(i) && known.amounts[i] > larger.demand.amounts[i]) return false;
+        return known.seconds <= larger.demand.seconds;
       };
       if (larger.demand.amounts[0] >= kNoSuchEngine || undercuts(of_smallest_one)) return;
       if (std::ranges::any_of(found, [&](const LargerEngine& known) { return undercuts(known.demand); })) return;
       found.push_back(larger);
     };
-    if (board_.urams <= 0) {
-      for (const EngineMemory& engine : built_->larger_built(*smallest.built, weights, most)) consider(engine);
-      return found;
-    }
-    for (const GeneratedEngine& engine : built_->that_keep_up(*smallest.built, most))
-      if (engine.engine.tiles() > smallest.built->engine.tiles()) consider(built_->memory_of(engine, weights));
+    for (const EngineMemory& engine : built_->larger_built(*smallest.built, weights, most, board_.urams > 0)) consider(engine);
     return found;
   }
 
@@ -212,7 +211,8 @@ class FpgaCostModel final : public CostModel {
     Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
     if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
-    const std::optional<std::vector<EngineMemory>> all = built_->least_built(*smallest.built, weights_at(question, smallest));
+    const std::optional<std::vector<EngineMemory>> all =
+        built_->least_built(*smallest.built, weights_at(question, smallest), board_.urams > 0);
     for (size_t i = 1; all && i < all->size(); ++i) {
       LargerEngine larger{(*all)[i].tiles, demand_with(question, searched, (*all)[i], 0)};
       if (larger.demand.amounts[0] < kNoSuchEngine) found.push_back(larger);
@@ -254,9 +254,8 @@ class FpgaCostModel final : public CostModel {
   }
 
   // Nothing that a part of the shard, or another engine, may take less of.
-  static bool counts_least(const ShardQuestion& question) {
-    return question.streamed_words == StreamedWords::kLeast || question.streamed_words == StreamedWords::kLeastBuilt;
-  }
+  static bool counts_least(StreamedWords words) { return words == StreamedWords::kLeast || words == StreamedWords::kLeastBuilt; }
+  static bool counts_least(const ShardQuestion& question) { return counts_least(question.streamed_words); }
 
   // Of a larger part no bit more than it has, though those of the shard are whole ones.
   static double act_ram_bits(const ShardUse& use, const EngineMemory& memory) {
@@ -290,9 +289,10 @@ class FpgaCostModel final : public CostModel {
   }
 
   // What a search reserves is of each kind of block the most that any part of a shard takes, so at rates between the kinds it rules out
-  // much that fits: there all is counted that is of block RAM alone. Only of what is built all rates say which memories find their blocks.
+  // much that fits: there all is counted that is of block RAM alone. Of what is built, and of the least that may be, all rates say which
+  // memories find their blocks.
   static ptrdiff_t rates_counted(const ShardQuestion& question) {
-    return question.streamed_words == StreamedWords::kBuilt ? std::ssize(kExchangeRates) : 1;
+    return question.streamed_words == StreamedWords::kBuilt || counts_least(question) ? std::ssize(kExchangeRates) : 1;
   }
 
   // Of memory that is built, what it takes, or what a search reserves.
@@ -372,8 +372,8 @@ class FpgaCostModel final : public CostModel {
     built_->add_engine(sized.engine);
     if (!sized.engine.keeps_up) return sized;
     if (exact && question.most_tiles > 0) sized.engine = built_->of_size(sized.engine, question.most_tiles);
-    if (!exact && counts_least_built(question) && sized.engine.held.groups == 1) {
-      if (const std::optional<std::vector<EngineMemory>> least = built_->least_built(sized.engine, weights)) {
+    if (!exact && question.streamed_words == StreamedWords::kLeastBuilt && sized.engine.held.groups == 1) {
+      if (const std::optional<std::vector<EngineMemory>> least = built_->least_built(sized.engine, weights, board_.urams > 0)) {
         sized.engine.keeps_up = !least->empty();
         if (least->empty()) return sized;
         sized.memory = least->front();
@@ -385,14 +385,11 @@ class FpgaCostModel final : public CostModel {
     return sized;
   }
 
-  bool counts_least_built(const ShardQuestion& question) const {
-    return question.streamed_words == StreamedWords::kLeastBuilt && enlarges_engines();
-  }
-
   EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
     const bool least = counts_least(question);
-    EngineMemory memory =
-        least && board_.urams <= 0 ? built_->least_for_period(built, weights) : built_->reserved_for_period(built, weights, least);
+    EngineMemory memory = !least              ? built_->reserved_for_period(built, weights, /*least=*/false)
+                          : board_.urams <= 0 ? built_->least_for_period(built, weights)
+                                              : built_->least_of_any(built, weights);
     const bool exact = question.streamed_words == StreamedWords::kOfEngine, most = question.streamed_words == StreamedWords::kReserved;
     memory.streamed_bytes = 0;
     if (least) memory.streams = {};

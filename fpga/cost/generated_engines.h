@@ -119,6 +119,9 @@ class GeneratedEngines {
   EngineMemory reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
   // The least, on a board without UltraRAM: its `bram18` no fewer than any engine of so many channels takes.
   EngineMemory least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // On a board of either kind: of each amount the least that an engine takes of those that keep up, of so many channels or more, in steps
+  // of some rounded down. What packs words and the bytes of those outside are left out; its port keeps up, or none does.
+  EngineMemory least_of_any(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Of an answer that keeps up, on a board without UltraRAM: engines after the smallest that take fewer blocks than all smaller ones, by
   // their most tiles; what is reserved for them never falls as the shard grows, and never rises as the period does. All their blocks are
   // `bram18`, those of the Act-RAM's width among them.
@@ -127,7 +130,7 @@ class GeneratedEngines {
   // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks, bytes
   // moved and channels held: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very
   // many; by tiles. Empty where none keeps up, whatever the part; nothing of fewer channels than a step has.
-  std::optional<std::vector<EngineMemory>> least_built(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  std::optional<std::vector<EngineMemory>> least_built(const GeneratedEngine& engine, const WeightsAt& weights, bool two_kinds) const;
   // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
   double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // Likewise, but never less of a larger shard, or for a shorter period: of large layers in steps of some channels, of the step below or of
@@ -136,9 +139,10 @@ class GeneratedEngines {
   // Of an answer that keeps up: the largest engine of up to so many tiles that keeps up, and all of them.
   GeneratedEngine of_size(GeneratedEngine engine, int64_t most_tiles) const;
   std::vector<GeneratedEngine> that_keep_up(const GeneratedEngine& smallest, int64_t most_tiles) const;
-  // As they are built, the memories of those that are larger than the smallest, by tiles; without some that take no less block RAM, of all
-  // it takes, and move no fewer bytes than a smaller one that keeps the period, ports and all. On a board without UltraRAM.
-  std::vector<EngineMemory> larger_built(const GeneratedEngine& smallest, const WeightsAt& weights, int64_t most_tiles) const;
+  // As they are built, the memories of those that are larger than the smallest, by tiles; without some that take no less of the board's
+  // blocks, whichever it has, and move no fewer bytes than a smaller one that keeps the period, ports and all.
+  std::vector<EngineMemory> larger_built(const GeneratedEngine& smallest, const WeightsAt& weights, int64_t most_tiles,
+                                         bool two_kinds) const;
   // Null where some layer behind the sum has no hardware.
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
@@ -189,16 +193,7 @@ class GeneratedEngines {
     std::vector<int64_t> of_fastest;                                // of as many as were asked for
   };
   // What no other engine undercuts.
-  struct LeastBuilt {
-    int64_t tiles = 0, bram18 = 0, input_channels = 0;
-    double bytes = 0;
-    int64_t channels = 0;  // of the part that it is built for
-    int64_t cycles = 0;    // that it keeps up with
-    bool undercuts(const LeastBuilt& other) const {
-      return tiles <= other.tiles && bram18 <= other.bram18 && input_channels <= other.input_channels && bytes <= other.bytes &&
-             channels <= other.channels;
-    }
-  };
+  struct LeastBuilt;
   // By held channels, in steps of so many, which are places; found when first asked for.
   // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
   // places alike.
@@ -253,11 +248,32 @@ class GeneratedEngines {
       for (auto& sizes : of_sizes) sizes.clear();
     }
   };
+  // The same on a board of two kinds of blocks.
+  struct LeastOfTwoKinds;
   // Of so many channels and of more: the same for all cycles from the first to the last, with which all of them keep up.
+  template <typename Least>
   struct LeastAtPlace {
     int64_t first = 0, last = std::numeric_limits<int64_t>::max();
-    std::vector<LeastBuilt> engines = {};
+    std::vector<Least> engines = {};
     bool is_for(int64_t cycles) const { return first <= cycles && cycles <= last; }
+  };
+  // From all channels down; that asked for last first.
+  template <typename Least>
+  using LeastLists = std::vector<std::vector<std::shared_ptr<const LeastAtPlace<Least>>>>;
+  // Of any engine of one place, the same for all cycles from here on, up to there.
+  struct LeastOfAny {
+    int64_t from = 0, until = 0;
+    std::optional<EngineMemory> memory;  // where one keeps up
+  };
+  // From all channels down.
+  struct LeastOfCycles {
+    int64_t cycles = -1;
+    std::vector<std::optional<EngineMemory>> of_more;
+
+    void begin(int64_t asked) {
+      cycles = asked;
+      of_more.clear();
+    }
   };
   // In steps of so many channels, which are places.
   struct Reserves {
@@ -268,17 +284,27 @@ class GeneratedEngines {
     std::shared_ptr<Smallest> smallest;                   // not in small steps
     std::array<std::vector<FewestAtPlace>, 2> at_places;  // likewise; without engines that waste, and with them
     LastAsked<SizesOfCycles> of_cycles;
-    std::vector<std::vector<std::shared_ptr<const LeastAtPlace>>> least_built;  // from all channels down; that asked for last first
+    std::vector<LeastOfAny> least_of_any;  // likewise
+    LastAsked<LeastOfCycles> least_of_cycles;
+    LeastLists<LeastBuilt> least_built;
+    LeastLists<LeastOfTwoKinds> least_of_two_kinds;
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
   // Whoever asks holds the lock of the smallest.
   const EngineMemory& memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                          Reserves& reserves) const;
-  LeastAtPlace least_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, const LeastAtPlace& of_more, int64_t cycles,
-                        Reserves& reserves) const;
-  std::shared_ptr<const LeastAtPlace> least_from(const GeneratedEngine& engine, const WeightsAt& weights, size_t steps,
-                                                 Reserves& reserves) const;
+  const std::optional<EngineMemory>& least_of_any_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                                     Reserves& reserves) const;
+  template <typename Least>
+  LeastAtPlace<Least> least_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, const LeastAtPlace<Least>& of_more,
+                               int64_t cycles, Reserves& reserves) const;
+  template <typename Least>
+  std::shared_ptr<const LeastAtPlace<Least>> least_from(const GeneratedEngine& engine, const WeightsAt& weights, size_t steps,
+                                                        LeastLists<Least>& lists, Reserves& reserves) const;
+  template <typename Least>
+  std::optional<std::vector<EngineMemory>> least_of(const GeneratedEngine& engine, const WeightsAt& weights, LeastLists<Least>& lists,
+                                                    Reserves& reserves) const;
   class EnginesAtPlace;
   const FewestOfSizes& fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
                                  Reserves& reserves) const;

@@ -103,7 +103,7 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
   }
   for (const CostModel* model : task.models) {
     chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());
-    enlarges_.push_back(model->enlarges_engines() && task.options.accounting == Accounting::kFull);
+    enlarges_.push_back(task.options.accounting == Accounting::kFull && model->enlarges_engines(task.options.streamed_words));
   }
   if (task.options.accounting != Accounting::kFull) return;
   gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);

@@ -230,7 +230,7 @@ class StretchLoad::Search {
     const size_t engines = cost.engines;
     const auto add = [&](const Other& other) {
       if (wish_ == Wish::kAny && overruns_alone(shard.beside, other.demand)) return;
-      const double saved = shard.beside.amounts[memory_] - other.demand.amounts[memory_];
+      const double saved = saved_by(other.demand, shard.beside);
       if (saved <= 0 && (wish_ == Wish::kLeastRoom || other.demand.seconds >= shard.beside.seconds)) return;
       const double costs = cost.of(other.demand, shard.beside);
       if (saved > 0 && (layer.saved == 0 || saved * layer.cost > layer.saved * costs)) {
@@ -246,6 +246,15 @@ class StretchLoad::Search {
     layer.first_other = first;
     layer.others = std::span<const Other* const>(others_).subspan(first);
     if (!layer.others.empty()) layers_.push_back(layer);
+  }
+
+  // Of the memory, or of another way to count it, where a larger part of that is saved.
+  double saved_by(const ShardDemand& way, const ShardDemand& beside) const {
+    double most = beside.amounts[memory_] - way.amounts[memory_];
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (i != memory_ && model_->holds_parameters(i))
+        most = std::max(most, (beside.amounts[i] - way.amounts[i]) * capacities_[memory_].amount / capacities_[i].amount);
+    return most;
   }
 
   double room_of(size_t resource) const { return resource == memory_ ? room_ : capacities_[resource].amount; }

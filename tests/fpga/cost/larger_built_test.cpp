@@ -18,14 +18,15 @@ namespace {
 
 using testing_support::amount;
 
-// Those that take less memory than every smaller one that takes no more seconds.
+// Those that take less memory, however it is counted, than every smaller one that takes no more seconds.
 std::vector<ShardDemand> larger_by_size(const CostModel& model, ShardQuestion question, int64_t most_tiles) {
-  const size_t memory = model.parameter_memory();
   std::vector<ShardDemand> smaller{model.demand_of(question)};
   for (question.most_tiles = 1; question.most_tiles <= most_tiles; ++question.most_tiles) {
     const ShardDemand demand = model.demand_of(question);
     const bool is_undercut = std::ranges::any_of(smaller, [&](const ShardDemand& known) {
-      return known.amounts[memory] <= demand.amounts[memory] && known.seconds <= demand.seconds;
+      for (size_t i = 0; i < model.capacities().size(); ++i)
+        if (model.holds_parameters(i) && known.amounts[i] > demand.amounts[i]) return false;
+      return known.seconds <= demand.seconds;
     });
     if (demand.amounts[0] < 1e20 && !is_undercut) smaller.push_back(demand);
   }

@@ -32,7 +32,7 @@ class StreamingBoard final : public CostModel {
   bool holds_parameters(size_t resource) const override { return resource != 1; }
   std::vector<Constant> constants() const override { return {}; }
   bool dedicated_engines() const override { return true; }
-  bool enlarges_engines() const override { return settings_.larger; }
+  bool enlarges_engines(StreamedWords) const override { return settings_.larger; }
   std::vector<NamedAmount> inventory() const override { return {{"dram_bytes_per_second", settings_.bytes_per_second}}; }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {
@@ -41,11 +41,15 @@ class StreamingBoard final : public CostModel {
   std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const override {
     std::vector<LargerEngine> found;
     if (!settings_.larger) return found;
-    double least = 1e30;
+    std::vector<ShardDemand> smaller;
     for (int64_t size = smallest(question); size < 40; ++size) {
       const ShardDemand demand = demand_with(question, size);
-      if (demand.amounts[0] < least && size > smallest(question)) found.push_back({size, demand});
-      least = std::min(least, demand.amounts[0]);
+      const auto undercuts = [&](const ShardDemand& known) {
+        return known.amounts[0] <= demand.amounts[0] && known.amounts[2] <= demand.amounts[2];
+      };
+      if (std::ranges::any_of(smaller, undercuts)) continue;
+      if (!smaller.empty()) found.push_back({size, demand});
+      smaller.push_back(demand);
     }
     return found;
   }
@@ -62,6 +66,7 @@ class StreamingBoard final : public CostModel {
   }
   // Words of some sizes fill a memory's columns badly, whatever the shard.
   double waste_of(int64_t size) const { return settings_.larger ? static_cast<double>((size * 7 + 3) % 5) : 0; }
+  double blocks_wasted(int64_t size) const { return settings_.larger ? static_cast<double>(size % 3 == 1) * 2 : 0; }
 
   ShardDemand demand_with(const ShardQuestion& question, int64_t engine) const {
     double pairs = 0;
@@ -74,7 +79,7 @@ class StreamingBoard final : public CostModel {
     demand.amounts[1] = static_cast<double>(engine);
     demand.amounts[0] = waste_of(engine) + 2 * static_cast<double>(inputs.size()) +
                         (question.off_chip ? settings_.streams_memory : pairs * weight_of(question));
-    demand.amounts[2] = question.off_chip ? 1 : 1 + pairs * (is_convolution(question) ? 0.25 : 2);
+    demand.amounts[2] = blocks_wasted(engine) + (question.off_chip ? 1 : 1 + pairs * (is_convolution(question) ? 0.25 : 2));
     // Quarters of a millisecond add up the same in any order.
     if (question.off_chip) demand.seconds = std::ceil(4096 * pairs * rows_of(question) / settings_.bytes_per_second) / 4096;
     return demand;
