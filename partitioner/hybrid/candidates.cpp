@@ -151,16 +151,25 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       if (++no_faster_in_a_row > kMostNoFaster) break;
       continue;
     }
-    const std::shared_ptr<const RingAttempt> attempt = best_attempt(task, micro_batch);
-    const RingSolution& solution = attempt->solution;
-    if (!solution.feasible) {
-      if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = solution.shortage;
-      if (streams) break;  // more samples hold more memory
-      continue;
-    }
+    std::shared_ptr<const RingAttempt> attempt = best_attempt(task, micro_batch);
     const double longest = longest_of_use(candidates, before, wanted);
-    std::optional<Candidate> fastest = fastest_of(task, attempt, longest);
-    const double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
+    std::optional<Candidate> fastest;
+    if (attempt->solution.feasible) {
+      fastest = fastest_of(task, attempt, longest);
+    } else {
+      Shortage shortage = attempt->solution.shortage;
+      if (full && streams && has_two_kinds(task)) fastest = fastest_of_what_is_built(task, micro_batch, shortage);
+      if (!fastest) {
+        if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = shortage;
+        if (streams) break;  // more samples hold more memory
+        continue;
+      }
+      attempt = fastest->attempt;
+    }
+    const RingSolution& solution = attempt->solution;
+    double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
+    if (!fastest && std::isfinite(longest) && has_two_kinds(task))
+      of_plan = longest_ruled_out_as_built(task, micro_batch, std::max(longest, of_plan), of_plan);
     double& bound = findings.bounds.try_emplace(micro_batch, of_plan).first->second;
     bound = std::min(bound, of_plan);
     if (!fastest && std::isfinite(longest)) {

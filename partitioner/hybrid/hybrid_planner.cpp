@@ -225,8 +225,7 @@ std::optional<Candidate> with_room_for_samples(const PlanTask& task, Candidate& 
 // To that of all places of weights: what is called possible is so wherever they lie.
 void lower_bound(double bound, Candidate& candidate) {
   if (bound >= candidate.plan.lower_bound_seconds_per_image) return;
-  candidate.plan.lower_bound_seconds_per_image = bound;
-  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / bound - 1);
+  set_bound(bound, candidate);
   candidate.summary.lower_bound_images_per_second = 1 / bound;
 }
 
@@ -259,7 +258,7 @@ bool has_plan(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
   const bool full = task.options.accounting == Accounting::kFull;
   const bool asks = full && task.finds_blocks && has_two_kinds(task);
-  const auto has_one = [&](const PlanTask& placed) { return fits(placed, micro_batch) && (!asks || finds_blocks(placed, micro_batch)); };
+  const auto has_one = [&](const PlanTask& placed) { return asks ? finds_blocks(placed, micro_batch) : fits(placed, micro_batch); };
   if (full && std::ranges::any_of(last_resorts(task), has_one)) return true;
   return std::ranges::any_of(rooms_of_searches(task), has_one);
 }

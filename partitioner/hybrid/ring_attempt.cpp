@@ -70,24 +70,25 @@ double amount_of(std::span<const NamedAmount> amounts, std::string_view name) {
 
 bool has_two_kinds(const CostModel& model) { return amount_of(model.inventory(), "uram") > 0; }
 
-// The same task with words and memory counted as built, and so large a part of each memory of two kinds of blocks, not solved.
-std::shared_ptr<const RingAttempt> as_built(const RingAttempt& attempt, double part) {
-  PlanTask smaller = attempt.task;
+// The task with words and memory counted as built, and so large a part of each memory of two kinds of blocks, not solved. Boards that have
+// those may have larger engines than need be, or not: then fewer cuts fit, and others are found.
+std::shared_ptr<const RingAttempt> as_built(const PlanTask& task, int64_t micro_batch, double part, bool enlarges = true) {
+  PlanTask smaller = task;
   smaller.options.streamed_words = StreamedWords::kBuilt;
   std::map<const CostModel*, std::shared_ptr<const CostModel>> parts;  // devices of one kind stay so
   std::vector<std::shared_ptr<const CostModel>> owners;
   for (const CostModel*& model : smaller.models) {
-    if (part == 1 || !has_two_kinds(*model)) continue;
+    if ((part == 1 && enlarges) || !has_two_kinds(*model)) continue;
     std::shared_ptr<const CostModel>& of_model = parts[model];
-    if (!of_model) owners.push_back(of_model = std::make_shared<PartOfMemory>(*model, part));
+    if (!of_model) owners.push_back(of_model = std::make_shared<PartOfMemory>(*model, part, enlarges));
     model = of_model.get();
   }
-  return std::make_shared<const RingAttempt>(std::move(smaller), attempt.solver.micro_batch(), std::move(owners));
+  return std::make_shared<const RingAttempt>(std::move(smaller), micro_batch, std::move(owners));
 }
 
 // For what no engines can keep as they are built.
-PlanTask with_least_built(const RingAttempt& attempt) {
-  PlanTask least = with_least_engines(attempt.task, may_leave_empty(attempt.task), StreamedWords::kLeastBuilt);
+PlanTask with_least_built(const PlanTask& task) {
+  PlanTask least = with_least_engines(task, may_leave_empty(task), StreamedWords::kLeastBuilt);
   least.options.waiting_seconds.clear();
   least.options.more_samples = 0;
   return least;
@@ -108,7 +109,7 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
   Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, solution, chunks), .summary = {}};
   candidate.plan.lower_bound_seconds_per_image = lower_bound;
   candidate.summary = summarize(candidate.plan, *task.graph);
-  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
+  set_bound(lower_bound, candidate);
   if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
   return candidate;
 }
@@ -160,12 +161,22 @@ BegunBound::BegunBound(PlanTask the_least, int64_t micro_batch, double the_perio
       period(the_period),
       is_ruled_out(beside([&solver = least.solver, the_period] { return solver.rules_out(the_period); })) {}
 
+void set_bound(double bound, Candidate& candidate) {
+  candidate.plan.lower_bound_seconds_per_image = bound;
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / bound - 1);
+}
+
+double longest_ruled_out_as_built(const PlanTask& task, int64_t micro_batch, double known, double bound) {
+  const RingAttempt least(with_least_built(task), micro_batch);
+  return least.solver.longest_ruled_out(nearly(known), bound);
+}
+
 std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
   auto busy = std::make_unique<RingAttempt>(task, micro_batch);
   const bool all_work = task.options.allow_empty || !may_leave_empty(task);
   const auto begin_bound = [&](double period) {
     if (!all_work && looks_at_built(*busy))
-      busy->begun = std::make_shared<BegunBound>(with_least_built(*busy), micro_batch, nearly(period / (1 + kClosest)));
+      busy->begun = std::make_shared<BegunBound>(with_least_built(busy->task), micro_batch, nearly(period / (1 + kClosest)));
   };
   busy->solution = busy->solver.solve(Effort::kThorough, begin_bound);
   const bool known = busy->solution.feasible && task.models.size() > kLongRing;
@@ -222,9 +233,12 @@ class LooksAsBuilt {
  public:
   LooksAsBuilt(const PlanTask& task, const PlanTask& searched, int64_t micro_batch, double bound, double known, BegunLook* begun)
       : task_(&task), bound_(bound), low_(bound), high_(known), begun_(begun) {
-    built_ = begun != nullptr ? begun->attempt() : with_words(searched, micro_batch, StreamedWords::kBuilt);
-    // Of blocks of two kinds a search may miss what another finds that counts less.
-    if (has_two_kinds(searched)) reserved_ = with_words(searched, micro_batch, searched.options.streamed_words);
+    built_.push_back(begun != nullptr ? begun->attempt() : with_words(searched, micro_batch, StreamedWords::kBuilt));
+    if (!has_two_kinds(searched)) return;
+    for (const double part : kPartsOfMemory)
+      if (part < 1) built_.push_back(as_built(searched, micro_batch, part));
+    // A search may miss what another finds that counts less.
+    reserved_ = with_words(searched, micro_batch, searched.options.streamed_words);
   }
 
   double high() const { return high_; }
@@ -233,7 +247,11 @@ class LooksAsBuilt {
   bool look(double at) {
     BegunLook* const begun = std::exchange(begun_, nullptr);
     const bool is_begun = begun != nullptr && begun->period() == at;
-    if (take(built_, is_begun ? begun->solution() : built_->solver.solve_within(at))) return true;
+    for (const std::shared_ptr<const RingAttempt>& built : built_) {
+      const RingSolution solution = is_begun && built == built_.front() ? begun->solution() : built->solver.solve_within(at);
+      if (take(built, solution)) return true;
+      if (!solution.feasible) break;  // with less memory neither
+    }
     if (reserved_) {
       RingSolution solution = reserved_->solver.solve_within(at);
       if (take(reserved_, solution)) return true;
@@ -268,7 +286,8 @@ class LooksAsBuilt {
   }
 
   const PlanTask* task_;
-  std::shared_ptr<const RingAttempt> built_, reserved_;
+  std::vector<std::shared_ptr<const RingAttempt>> built_;  // with all of the memory first, and, of two kinds of blocks, with less
+  std::shared_ptr<const RingAttempt> reserved_;
   double bound_, low_, high_;
   BegunLook* begun_;
   std::optional<Candidate> fastest_;
@@ -288,14 +307,55 @@ std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& 
   return looks.fastest();
 }
 
+std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage) {
+  const RingAttempt least(with_least_engines(task, may_leave_empty(task)), micro_batch);
+  const RingSolution possible = least.solver.solve(Effort::kQuick);
+  if (!possible.feasible) {
+    shortage = possible.shortage;
+    return std::nullopt;
+  }
+  shortage.kind = Shortage::Kind::kNotDecided;
+  if (task.models.size() > kLongRing) return std::nullopt;
+  for (const bool some_idle : {false, true}) {
+    if (some_idle && (task.options.allow_empty || !may_leave_empty(task))) break;
+    PlanTask searched = task;
+    searched.options.allow_empty = task.options.allow_empty || some_idle;
+    double bound = possible.lower_bound;
+    LooksAsBuilt looks(task, searched, micro_batch, bound, kLongestPeriod, nullptr);
+    const auto finds = [&](double by) { return looks.look(possible.lower_bound * (1 + std::max(by, kCloseEnough))); };
+    if (std::ranges::none_of(kSlower, finds)) continue;
+    if (looks.high() > bound * (1 + kWorthLooking)) {
+      bound = std::max(bound, longest_ruled_out_as_built(task, micro_batch, looks.high(), bound));
+      looks.raise_bound(bound);
+      looks.bisect();
+    }
+    std::optional<Candidate> fastest = looks.fastest();
+    set_bound(bound, *fastest);
+    return fastest;
+  }
+  return std::nullopt;
+}
+
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double longest) {
   double bound = attempt->solution.lower_bound;
   const double promised = attempt->solution.period;
-  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return candidate_of(task, attempt, bound);
+  if (task.options.accounting != Accounting::kFull) return candidate_of(task, attempt, bound);
+  const auto better_bound = [&](double known) {
+    return longest_ruled_out_as_built(attempt->task, attempt->solver.micro_batch(), known, bound);
+  };
+  if (!streams_rows(task)) {
+    Candidate mixed = candidate_of(task, attempt, bound);
+    const double seconds = mixed.summary.seconds_per_image;
+    if (!has_two_kinds(task) || task.models.size() > kLongRing || seconds <= bound * (1 + kWorthLooking)) return mixed;
+    std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound);
+    if (built) mixed = std::move(*built);
+    set_bound(bound, mixed);
+    return mixed;
+  }
   const bool enlarges = looks_at_built(*attempt);
   std::shared_ptr<BegunBound> begun_bound = attempt->begun;
   if (enlarges && (!begun_bound || begun_bound->period != nearly(bound) || !begun_bound->is_ruled_out.valid()))
-    begun_bound = std::make_shared<BegunBound>(with_least_built(*attempt), attempt->solver.micro_batch(), nearly(bound));
+    begun_bound = std::make_shared<BegunBound>(with_least_built(attempt->task), attempt->solver.micro_batch(), nearly(bound));
   Candidate found = candidate_of(task, attempt, bound);
   std::optional<Candidate> fastest;
   bool packs = false, asked = false;
@@ -325,8 +385,9 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   // Of two kinds of blocks those that count what is built say more of what fits, and may miss what another finds.
   const auto consider_counting = [&](double by) {
     if (counting.empty())
-      for (const double part : kPartsOfMemory) counting.push_back(as_built(*attempt, part));
-    for (size_t b = 0; b < (by > kLittleSlower ? 1 : counting.size()) && !packs; ++b) {
+      for (const double part : kPartsOfMemory)
+        for (const bool larger : {false, true}) counting.push_back(as_built(attempt->task, attempt->solver.micro_batch(), part, larger));
+    for (size_t b = 0; b < (by > kLittleSlower ? 2 : counting.size()) && !packs; ++b) {
       const RingSolution solution = counting[b]->solver.solve_within(promised * (1 + by));
       if (solution.feasible) consider(candidate_of(counting.front()->task, counting[b], solution, bound));
     }
@@ -369,8 +430,10 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   if (two_kinds && !enlarges && task.models.size() <= kLongRing) {
     const double seconds = fastest->summary.seconds_per_image;
     if (seconds > bound * (1 + kWorthLooking))
-      if (std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, {}))
+      if (std::optional<Candidate> built =
+              fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound))
         fastest = std::move(*built);
+    set_bound(bound, *fastest);
   }
   if (enlarges) {
     // Mostly the bound stands.
@@ -387,8 +450,7 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
               fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound,
                                stands ? std::function<double(double)>(longer) : nullptr, begun ? &*begun : nullptr))
         fastest = std::move(*built);
-    fastest->plan.lower_bound_seconds_per_image = bound;
-    fastest->plan.optimality_gap = std::max(0.0, fastest->summary.seconds_per_image / bound - 1);
+    set_bound(bound, *fastest);
   }
   return fastest;
 }

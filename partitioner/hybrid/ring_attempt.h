@@ -60,6 +60,9 @@ bool has_two_kinds(const PlanTask& task);
 // Whether no cuts keep a period, with larger engines counted as the least that they may take.
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period);
 
+// The longest period up to `known` that no cuts keep whatever engines are built, and at least `bound`, which is one.
+double longest_ruled_out_as_built(const PlanTask& task, int64_t micro_batch, double known, double bound);
+
 struct Candidate {
   std::shared_ptr<const RingAttempt> attempt;
   Plan plan;
@@ -70,6 +73,8 @@ struct Candidate {
   bool surpassed = false;  // by one that is known: its time is that one's, which it cannot undercut
 };
 
+// And the gap that follows, of a candidate with its summary.
+void set_bound(double bound, Candidate& candidate);
 // Of the attempt's solution.
 Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound);
 // The fastest between updates with the attempt's micro-batch. Where the plan, as it is built, is larger than a device, or on boards with
@@ -79,6 +84,11 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 // fits. `longest`: seconds a sample, those that take so long are not looked for where it would take long to find one.
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt,
                                     double longest = std::numeric_limits<double>::infinity());
+
+// Where what a search reserves fits in no ring, but larger engines, or parts of layers, may take less of boards with two kinds of blocks:
+// the fastest plan of those that are found counting what is built. Nothing where none is found; `shortage` is then what stands in its way
+// whatever is built, if that is known, else not decided.
+std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage);
 
 // A search that counts engines as they are built, and cuts for one period, looked for beside whoever goes on.
 class BegunLook {

@@ -31,19 +31,21 @@ class RoomyMemory final : public ForwardingCostModel {
   std::vector<NamedAmount> capacities_;
 };
 
-// One that has so large a part of it, for searches that leave some of it free.
+// One that has so large a part of it, for searches that leave some of it free; where asked for, with no engines but the smallest.
 class PartOfMemory final : public ForwardingCostModel {
  public:
-  PartOfMemory(const CostModel& model, double part)
-      : ForwardingCostModel(model), capacities_(model.capacities().begin(), model.capacities().end()) {
+  PartOfMemory(const CostModel& model, double part, bool enlarges)
+      : ForwardingCostModel(model), capacities_(model.capacities().begin(), model.capacities().end()), enlarges_(enlarges) {
     for (size_t i = 0; i < capacities_.size(); ++i)
       if (model.holds_parameters(i)) capacities_[i].amount *= part;
   }
 
   std::span<const NamedAmount> capacities() const override { return capacities_; }
+  bool enlarges_engines(StreamedWords words) const override { return enlarges_ && ForwardingCostModel::enlarges_engines(words); }
 
  private:
   std::vector<NamedAmount> capacities_;
+  bool enlarges_;
 };
 
 }  // namespace millrace
