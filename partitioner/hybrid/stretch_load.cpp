@@ -80,7 +80,8 @@ class StretchLoad::Search {
   // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
   static constexpr int64_t kMostSteps = 400;
   static constexpr int64_t kMostStepsOfBest = 50'000;
-  static constexpr size_t kMostSums = 1500;  // where steps did not do
+  // Where steps did not do; and of memory that is counted in many ways, of which a sum takes long, and more do not undercut each other.
+  static constexpr size_t kMostSums = 1500, kMostSumsOfMany = 150;
 
   bool ran_out() const { return steps_ > (wish_ != Wish::kAny && best_ ? kMostStepsOfBest : most_steps_); }
 
@@ -338,7 +339,8 @@ class StretchLoad::Search {
     }
     for (size_t s = 0; s < shards_.size(); ++s)
       if (!chooses[s]) sums.add_layer({amounts_of(shards_[s]->beside)});
-    const OptionAnswer answer = sums.choose(kMostSums);
+    const bool counts_in_many_ways = std::ranges::any_of(counts_, [this](const Count& count) { return count.resource != memory_; });
+    const OptionAnswer answer = sums.choose(counts_in_many_ways ? kMostSumsOfMany : kMostSums);
     decided_ = answer.verdict == OptionAnswer::Verdict::kNone;
     if (answer.verdict != OptionAnswer::Verdict::kFound) return;
     for (size_t l = 0; l < layers_.size(); ++l)
