@@ -82,6 +82,8 @@ BUILT = [
     ("larger engines save no block RAM", "fpga/cost/fpga_cost_model.cpp", "resource >= kExchanged;", "resource > kExchanged;", *CLOSE),
     ("larger parts take nothing of either kind", "fpga/cost/least_of_any.cpp", "if (!of_more.empty() && of_more.back()) {",
      "if (of_more.size() > 1u << 20) {", "test_fpga_cost", "LeastBuiltAre.*"),
+    ("what does not pack is not looked at with less memory", "partitioner/hybrid/ring_attempt.cpp", "if (part < 1) built_.push_back(",
+     "if (part < 0) built_.push_back(", *CLOSE),
     ("what steps leave open stays open", "partitioner/hybrid/stretch_load.cpp", "if (!best_ && ran_out()) {", "if (!best_ && ran_out() && wish_ != Wish::kAny) {",
      *CLOSE),
     ("samples that wait outside leave all time to weights", "partitioner/hybrid/segment_load.h", "return period - seconds_waiting(device);",
