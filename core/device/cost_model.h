@@ -109,9 +109,9 @@ class CostModel {
   virtual std::string device() const = 0;  // the catalogue's short name
   virtual ShardDemand demand_of(const ShardQuestion& question) const = 0;
   virtual ShardCost cost_of(const ShardQuestion& question) const = 0;
-  // Of the same question: every engine after the smallest that takes less memory than all smaller ones, by size; of those that are built
-  // also who leaves fewer words empty. A longer period has no fewer of them, and none takes more memory there, but where parts do not count
-  // (kBuilt). Nothing of devices without a choice.
+  // Of the same question: every engine after the smallest that takes less memory than all smaller ones, in some way to count it, by size;
+  // of those that are built also who leaves fewer words empty. A longer period has no fewer of them, and none takes more memory there, but
+  // where parts do not count (kBuilt). Nothing of devices without a choice.
   virtual std::vector<LargerEngine> larger_engines(const ShardQuestion& question) const {
     static_cast<void>(question);
     return {};
@@ -127,8 +127,8 @@ class CostModel {
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.
   virtual size_t parameter_memory() const = 0;
-  // Whether a layer takes less of this resource, by its index, where its weights are streamed from off chip: of a device that counts one
-  // memory in several ways.
+  // Whether this resource, by its index, is one way to count the memory that a layer takes less of where its weights are streamed from off
+  // chip, or its engine is larger: a device may count one memory in several ways.
   virtual bool holds_parameters(size_t resource) const { return resource == parameter_memory(); }
   // Layers whose weights live in the device's off-chip memory and stream from there, as FPDeep's fully connected ones.
   virtual bool keeps_off_chip(const Node& head) const { return static_cast<void>(head), false; }

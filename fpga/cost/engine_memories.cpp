@@ -243,8 +243,8 @@ int64_t GeneratedEngines::fewest_blocks_of(const GeneratedEngine& engine, const 
 }
 
 EngineMemory GeneratedEngines::least_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  if (layers_[engine.layer]->whole.groups > 1) return least_of_any(engine, weights);
   EngineMemory memory = reserved_for_period(engine, weights, true);
-  if (layers_[engine.layer]->whole.groups > 1) return memory;
   Reserves& reserves = reserves_of(engine, weights);
   const std::lock_guard lock(reserves.mutex);
   const int64_t known = blocks_of_engine(memory, weights);

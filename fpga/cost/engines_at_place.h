@@ -47,7 +47,7 @@ class GeneratedEngines::EnginesAtPlace {
     return of_lanes(choice) + (weights_.off_chip || has_deep_words ? least_of_weights_ : 0);
   }
 
-  // Of either kind of block, as least_blocks(): what is never of UltraRAM but where words lie outside, and the rest.
+  // As least_blocks(), of boards of two kinds: what is never of UltraRAM, and what may be of either.
   struct LeastOfKinds {
     double fixed = 0, either = 0;  // BRAM36s
   };
@@ -58,7 +58,7 @@ class GeneratedEngines::EnginesAtPlace {
     One(const EnginesAtPlace& place, const EngineFront::Choice& choice);
 
     int64_t least_blocks() const;
-    // Halves of BRAM36s, with all but the Act-RAM's bits; of a board without UltraRAM.
+    // Halves of BRAM36s, with all but the Act-RAM's bits, where none is of UltraRAM.
     int64_t blocks() const;
     // Of what may be of either kind, where weights lie beside the engine.
     MemoryBlocks parameters() const;

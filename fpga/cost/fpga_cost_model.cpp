@@ -210,7 +210,7 @@ class FpgaCostModel final : public CostModel {
     std::vector<LargerEngine> found;
     Searched searched = searched_use(question, false);
     const ShardUse& smallest = searched.use;
-    if (!smallest.built || !smallest.built->keeps_up || smallest.built->held.groups > 1) return found;
+    if (!smallest.built || !smallest.built->keeps_up) return found;
     const std::optional<std::vector<EngineMemory>> all =
         built_->least_built(*smallest.built, weights_at(question, smallest), board_.urams > 0);
     for (size_t i = 1; all && i < all->size(); ++i) {
@@ -372,7 +372,7 @@ class FpgaCostModel final : public CostModel {
     built_->add_engine(sized.engine);
     if (!sized.engine.keeps_up) return sized;
     if (exact && question.most_tiles > 0) sized.engine = built_->of_size(sized.engine, question.most_tiles);
-    if (!exact && question.streamed_words == StreamedWords::kLeastBuilt && sized.engine.held.groups == 1) {
+    if (!exact && question.streamed_words == StreamedWords::kLeastBuilt) {
       if (const std::optional<std::vector<EngineMemory>> least = built_->least_built(sized.engine, weights, board_.urams > 0)) {
         sized.engine.keeps_up = !least->empty();
         if (least->empty()) return sized;

@@ -127,9 +127,11 @@ class GeneratedEngines {
   // `bram18`, those of the Act-RAM's width among them.
   // `least`: as the least that they may take, so that the smallest engine of a shorter period takes no less than some of them.
   std::vector<EngineMemory> larger_engines(const GeneratedEngine& engine, const WeightsAt& weights, bool least) const;
-  // Likewise every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks, bytes
-  // moved and channels held: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very
-  // many; by tiles. Empty where none keeps up, whatever the part; nothing of fewer channels than a step has.
+  // Every engine that keeps up, of the shard or of a larger part of its layer, that no other undercuts in tiles, blocks, bytes moved and
+  // channels held: no shard has any that takes less of all, however it grows. In small steps of channels, but for layers of very many,
+  // between whose steps an engine may take some blocks less; by tiles. Empty where none keeps up, whatever the part; nothing of fewer
+  // channels than a step has. On a board without UltraRAM all blocks are `bram18`; `two_kinds`:
+  // undercut at every rate of exchange, too.
   std::optional<std::vector<EngineMemory>> least_built(const GeneratedEngine& engine, const WeightsAt& weights, bool two_kinds) const;
   // Bytes to and from the memory outside, a sample, of the engine that keeps up and moves the fewest.
   double fewest_bytes(const GeneratedEngine& engine, const WeightsAt& weights) const;
@@ -192,8 +194,9 @@ class GeneratedEngines {
     int64_t none_empty_from = std::numeric_limits<int64_t>::max();  // cycles that leave an engine whose lanes all have channels
     std::vector<int64_t> of_fastest;                                // of as many as were asked for
   };
-  // What no other engine undercuts.
+  // What no other engine undercuts; and the same on a board of two kinds of blocks.
   struct LeastBuilt;
+  struct LeastOfTwoKinds;
   // By held channels, in steps of so many, which are places; found when first asked for.
   // Of engines whose passes take as many samples side by side, by lanes wherever weights lie, of the side that is not divided for all
   // places alike.
@@ -248,8 +251,6 @@ class GeneratedEngines {
       for (auto& sizes : of_sizes) sizes.clear();
     }
   };
-  // The same on a board of two kinds of blocks.
-  struct LeastOfTwoKinds;
   // Of so many channels and of more: the same for all cycles from the first to the last, with which all of them keep up.
   template <typename Least>
   struct LeastAtPlace {
@@ -289,23 +290,27 @@ class GeneratedEngines {
     LeastLists<LeastBuilt> least_built;
     LeastLists<LeastOfTwoKinds> least_of_two_kinds;
   };
+  class EnginesAtPlace;
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, bool>;  // layer, width, in small steps
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, bool small_steps = false) const;
   // Whoever asks holds the lock of the smallest.
   const EngineMemory& memory_of_smallest(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                          Reserves& reserves) const;
+  static LeastOfAny least_of_those(const EnginesAtPlace& engines, const WeightsAt& weights, int64_t cycles);
   const std::optional<EngineMemory>& least_of_any_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                                      Reserves& reserves) const;
   template <typename Least>
   LeastAtPlace<Least> least_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, const LeastAtPlace<Least>& of_more,
                                int64_t cycles, Reserves& reserves) const;
   template <typename Least>
+  static void add_least(const EnginesAtPlace& engines, const WeightsAt& weights, int64_t channels, int64_t cycles,
+                        std::vector<Least>& least);
+  template <typename Least>
   std::shared_ptr<const LeastAtPlace<Least>> least_from(const GeneratedEngine& engine, const WeightsAt& weights, size_t steps,
                                                         LeastLists<Least>& lists, Reserves& reserves) const;
   template <typename Least>
   std::optional<std::vector<EngineMemory>> least_of(const GeneratedEngine& engine, const WeightsAt& weights, LeastLists<Least>& lists,
                                                     Reserves& reserves) const;
-  class EnginesAtPlace;
   const FewestOfSizes& fewest_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place, bool least,
                                  Reserves& reserves) const;
   // Of engines that keep up, 0 where none does.

@@ -33,7 +33,7 @@ struct GeneratedEngines::LeastBuilt {
   int64_t cycles = 0;    // that it keeps up with
 
   // From what is known first to what takes long to count: each no less than the one before.
-  LeastBuilt(const EnginesAtPlace& engines, const EngineFront::Choice& choice, const WeightsAt&, int64_t of_channels)
+  LeastBuilt(const EnginesAtPlace& engines, const EngineFront::Choice& choice, int64_t of_channels)
       : tiles(choice.tiles()),
         bram18(engines.least_blocks(choice)),
         input_channels(engines.least_input_channels()),
@@ -66,7 +66,7 @@ struct GeneratedEngines::LeastOfTwoKinds {
   int64_t bram18 = 0;                                         // never of UltraRAM, the Act-RAM's apart
   MemoryBlocks parameters = {}, gradients = {};
 
-  LeastOfTwoKinds(const EnginesAtPlace& engines, const EngineFront::Choice& choice, const WeightsAt&, int64_t of_channels)
+  LeastOfTwoKinds(const EnginesAtPlace& engines, const EngineFront::Choice& choice, int64_t of_channels)
       : tiles(choice.tiles()),
         input_channels(engines.least_input_channels()),
         input_lanes(choice.input_lanes),
@@ -121,12 +121,21 @@ GeneratedEngines::LeastAtPlace<Least> GeneratedEngines::least_at(const Generated
   const int64_t channels = std::min(static_cast<int64_t>(place + 1) * reserves.step, all_channels);
   LeastAtPlace<Least> found{.first = 0, .last = cycles, .engines = of_more.engines};
   std::vector<Least>& least = found.engines;
-  const EnginesAtPlace engines(*this, engine, weights, place, reserves);
+  add_least(EnginesAtPlace(*this, engine, weights, place, reserves), weights, channels, cycles, least);
+  std::ranges::sort(least, {}, &Least::rank);
+  // For fewer cycles there are fewer engines to undercut those.
+  for (const Least& known : least) found.first = std::max(found.first, known.cycles);
+  return found;
+}
+
+template <typename Least>
+void GeneratedEngines::add_least(const EnginesAtPlace& engines, const WeightsAt& weights, int64_t channels, int64_t cycles,
+                                 std::vector<Least>& least) {
   const auto is_undercut = [&](const Least& more) {
     return std::ranges::any_of(least, [&](const Least& known) { return known.undercuts(more); });
   };
   for (const EngineFront::Choice& choice : engines.keeping_up(cycles)) {
-    Least more(engines, choice, weights, channels);
+    Least more(engines, choice, channels);
     if (is_undercut(more)) continue;
     const EnginesAtPlace::One one = engines.at(choice);
     more.look_closer(one, choice);
@@ -136,10 +145,6 @@ GeneratedEngines::LeastAtPlace<Least> GeneratedEngines::least_at(const Generated
     std::erase_if(least, [&](const Least& known) { return more.undercuts(known); });
     least.push_back(more);
   }
-  std::ranges::sort(least, {}, &Least::rank);
-  // For fewer cycles there are fewer engines to undercut those.
-  for (const Least& known : least) found.first = std::max(found.first, known.cycles);
-  return found;
 }
 
 template <typename Least>
@@ -190,7 +195,14 @@ std::optional<std::vector<EngineMemory>> GeneratedEngines::least_of(const Genera
   const size_t steps = steps_held(engine, reserves, false);
   if (steps == 0) return std::nullopt;
   const std::lock_guard lock(reserves.mutex);
-  const std::shared_ptr<const LeastAtPlace<Least>> at_place = least_from(engine, weights, steps, lists, reserves);
+  std::shared_ptr<const LeastAtPlace<Least>> at_place = least_from(engine, weights, steps, lists, reserves);
+  // Parts of two channel groups differ in more than how many channels they hold.
+  if (layer.whole.groups > 1) {
+    auto with_own = std::make_shared<LeastAtPlace<Least>>(*at_place);
+    add_least(EnginesAtPlace(*this, engine, weights), weights, layer.map_channels(engine.held), engine.cycles_given, with_own->engines);
+    std::ranges::sort(with_own->engines, {}, &Least::rank);
+    at_place = std::move(with_own);
+  }
   // A shard may hold the last of its lanes, or the last of its channels, in part.
   const bool in_part = engine.lanes > 1 || layer.elements_per_channel > 1;
   const auto held = static_cast<double>(layer.map_channels(engine.held));

@@ -1,12 +1,13 @@
 // Of each amount the least that any engine of a shard, or of a larger part of its layer, takes: what no cuts can avoid on boards of two
-// kinds of blocks, where one engine may take less of one kind, and another of the other.
+// kinds of blocks, where one engine may take less of one kind, and another of the other; and of two channel groups, of which a part may
+// take more than the whole.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <vector>
 
-#include "core/base/index.h"
 #include "fpga/cost/engines_at_place.h"
 #include "fpga/cost/generated_engines.h"
 
@@ -44,15 +45,18 @@ bool lower(EngineMemory& least, const EngineMemory& other) {
   return is_less;
 }
 
+void lower(std::optional<EngineMemory>& least, const std::optional<EngineMemory>& other) {
+  if (!other) return;
+  if (least)
+    lower(*least, *other);
+  else
+    least = other;
+}
+
 }  // namespace
 
-const std::optional<EngineMemory>& GeneratedEngines::least_of_any_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
-                                                                     Reserves& reserves) const {
-  LeastOfAny& known = reserves.least_of_any[place];
-  const int64_t cycles = engine.cycles_given;
-  if (cycles >= known.from && cycles < known.until) return known.memory;
-  const EnginesAtPlace engines(*this, engine, weights, place, reserves);
-  known = {.from = 0, .until = engines.next_slowest(cycles), .memory = {}};
+GeneratedEngines::LeastOfAny GeneratedEngines::least_of_those(const EnginesAtPlace& engines, const WeightsAt& weights, int64_t cycles) {
+  LeastOfAny least{.from = 0, .until = engines.next_slowest(cycles), .memory = {}};
   for (const EngineFront::Choice& choice : engines.keeping_up(cycles)) {
     const EnginesAtPlace::One one = engines.at(choice);
     EngineMemory memory;
@@ -62,22 +66,30 @@ const std::optional<EngineMemory>& GeneratedEngines::least_of_any_at(const Gener
     if (weights.off_chip) {
       memory.port_cycles = one.port_cycles();
       if (memory.port_cycles > cycles) {
-        known.until = std::min(known.until, memory.port_cycles);
+        least.until = std::min(least.until, memory.port_cycles);
         continue;
       }
     } else {
       memory.parameters = one.parameters();
       memory.gradients = one.gradients();
     }
-    if (known.memory && !lower(*known.memory, memory)) continue;
-    if (!known.memory) known.memory = memory;
-    known.from = std::max({known.from, choice.slowest, memory.port_cycles});
+    if (least.memory && !lower(*least.memory, memory)) continue;
+    if (!least.memory) least.memory = memory;
+    least.from = std::max({least.from, choice.slowest, memory.port_cycles});
   }
+  return least;
+}
+
+const std::optional<EngineMemory>& GeneratedEngines::least_of_any_at(const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                                                     Reserves& reserves) const {
+  LeastOfAny& known = reserves.least_of_any[place];
+  const int64_t cycles = engine.cycles_given;
+  if (cycles < known.from || cycles >= known.until)
+    known = least_of_those(EnginesAtPlace(*this, engine, weights, place, reserves), weights, cycles);
   return known.memory;
 }
 
 EngineMemory GeneratedEngines::least_of_any(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  if (layers_[engine.layer]->whole.groups > 1) return reserved_for_period(engine, weights, /*least=*/true);
   Reserves& reserves = reserves_of(engine, weights, /*small_steps=*/true);
   const size_t steps = steps_held(engine, reserves, /*up=*/false);
   if (steps == 0) return {};
@@ -86,15 +98,14 @@ EngineMemory GeneratedEngines::least_of_any(const GeneratedEngine& engine, const
   const size_t wanted = reserves.places - steps;
   while (of_more.size() <= wanted) {
     std::optional<EngineMemory> least = least_of_any_at(engine, weights, reserves.places - 1 - of_more.size(), reserves);
-    if (!of_more.empty() && of_more.back()) {
-      if (least)
-        lower(*least, *of_more.back());
-      else
-        least = of_more.back();
-    }
+    if (!of_more.empty()) lower(least, of_more.back());
     of_more.push_back(least);
   }
-  if (of_more[wanted]) return *of_more[wanted];
+  std::optional<EngineMemory> least = of_more[wanted];
+  // Parts of two channel groups differ in more than how many channels they hold.
+  if (layers_[engine.layer]->whole.groups > 1)
+    lower(least, least_of_those(EnginesAtPlace(*this, engine, weights), weights, engine.cycles_given).memory);
+  if (least) return *least;
   EngineMemory none;  // that could stream its words in time
   if (weights.off_chip) none.port_cycles = std::numeric_limits<int64_t>::max();
   return none;

@@ -141,6 +141,10 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     begins = false;
     task.begin_mini_batch_time(candidates.back().plan, *task.graph);
   };
+  const auto lower_bound_of = [&](int64_t micro_batch, double seconds) {
+    double& bound = findings.bounds.try_emplace(micro_batch, seconds).first->second;
+    bound = std::min(bound, seconds);
+  };
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     const bool look_closer = candidates.empty() && has_two_kinds(task);
     if (wanted > 0 && (look_closer ? PaceBound(task, micro_batch).rules_out(1 / wanted) : no_faster(task, micro_batch, 1 / wanted)))
@@ -158,8 +162,10 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       fastest = fastest_of(task, attempt, longest);
     } else {
       Shortage shortage = attempt->solution.shortage;
-      if (full && streams && has_two_kinds(task)) fastest = fastest_of_what_is_built(task, micro_batch, shortage);
+      double ruled_out = std::numeric_limits<double>::infinity();
+      if (full && streams && has_two_kinds(task)) fastest = fastest_of_what_is_built(task, micro_batch, shortage, ruled_out);
       if (!fastest) {
+        if (std::isfinite(ruled_out)) lower_bound_of(micro_batch, ruled_out);
         if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = shortage;
         if (streams) break;  // more samples hold more memory
         continue;
@@ -168,10 +174,9 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     }
     const RingSolution& solution = attempt->solution;
     double of_plan = fastest ? fastest->plan.lower_bound_seconds_per_image : solution.lower_bound;
-    if (!fastest && std::isfinite(longest) && has_two_kinds(task))
-      of_plan = longest_ruled_out_as_built(task, micro_batch, std::max(longest, of_plan), of_plan);
-    double& bound = findings.bounds.try_emplace(micro_batch, of_plan).first->second;
-    bound = std::min(bound, of_plan);
+    if (!fastest && std::isfinite(longest) && longest > of_plan && has_two_kinds(task) && task.models.size() <= kLongRing)
+      of_plan = longest_ruled_out_as_built(task, micro_batch, longest, of_plan);
+    lower_bound_of(micro_batch, of_plan);
     if (!fastest && std::isfinite(longest)) {
       if (++no_faster_in_a_row > kMostNoFaster) break;
       continue;

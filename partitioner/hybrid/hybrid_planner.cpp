@@ -178,6 +178,7 @@ std::optional<Candidate> with_room_for_words(const PlanTask& task, Candidate& ch
   std::optional<Candidate> best;
   const auto known = [&]() -> const Candidate& { return best ? *best : chosen; };
   PlanTask leaving = chosen.attempt->task;
+  leaving.models = task.models;  // with all of their memory
   leaving.options.waiting_seconds = waiting_seconds(task, chosen);
   for (int round = 0; round < kMostRoundsForWords; ++round) {
     const double seconds = known().summary.seconds_per_image;
@@ -205,6 +206,7 @@ std::optional<Candidate> with_room_for_samples(const PlanTask& task, Candidate& 
   if (std::ranges::none_of(task.graph->nodes(), recurs)) return std::nullopt;
   std::optional<Candidate> best;
   PlanTask roomier = chosen.attempt->task;
+  roomier.models = task.models;  // with all of their memory
   for (int round = 0; round < kMostRoundsForSamples; ++round) {
     const Candidate& known = best ? *best : chosen;
     const double wanted = known.summary.images_per_second * (1 + kWorthSamples);

@@ -307,22 +307,22 @@ std::optional<Candidate> fastest_as_built(const PlanTask& task, const PlanTask& 
   return looks.fastest();
 }
 
-std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage) {
+std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage, double& bound) {
   const RingAttempt least(with_least_engines(task, may_leave_empty(task)), micro_batch);
   const RingSolution possible = least.solver.solve(Effort::kQuick);
-  if (!possible.feasible) {
+  if (!possible.feasible && least.solver.rules_out(kLongestPeriod)) {
     shortage = possible.shortage;
     return std::nullopt;
   }
   shortage.kind = Shortage::Kind::kNotDecided;
-  if (task.models.size() > kLongRing) return std::nullopt;
+  if (!possible.feasible || task.models.size() > kLongRing) return std::nullopt;
+  const double begin = bound = least.solver.longest_ruled_out(possible.lower_bound);
   for (const bool some_idle : {false, true}) {
     if (some_idle && (task.options.allow_empty || !may_leave_empty(task))) break;
     PlanTask searched = task;
     searched.options.allow_empty = task.options.allow_empty || some_idle;
-    double bound = possible.lower_bound;
-    LooksAsBuilt looks(task, searched, micro_batch, bound, kLongestPeriod, nullptr);
-    const auto finds = [&](double by) { return looks.look(possible.lower_bound * (1 + std::max(by, kCloseEnough))); };
+    LooksAsBuilt looks(task, searched, micro_batch, begin, kLongestPeriod, nullptr);
+    const auto finds = [&](double by) { return looks.look(begin * (1 + std::max(by, kCloseEnough))); };
     if (std::ranges::none_of(kSlower, finds)) continue;
     if (looks.high() > bound * (1 + kWorthLooking)) {
       bound = std::max(bound, longest_ruled_out_as_built(task, micro_batch, looks.high(), bound));
@@ -428,6 +428,8 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   }
   if (!packs) return std::nullopt;
   if (two_kinds && !enlarges && task.models.size() <= kLongRing) {
+    const RingAttempt least(with_least_built(attempt->task), attempt->solver.micro_batch());
+    if (!least.solver.rules_out(nearly(bound))) bound = least.solver.longest_ruled_out(nearly(bound));
     const double seconds = fastest->summary.seconds_per_image;
     if (seconds > bound * (1 + kWorthLooking))
       if (std::optional<Candidate> built =

@@ -80,15 +80,15 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAtt
 // The fastest between updates with the attempt's micro-batch. Where the plan, as it is built, is larger than a device, or on boards with
 // UltraRAM slower than its search promised, cuts for slightly longer periods are looked at, and such for which no word is left out; where
 // boards of two kinds of blocks have too few for it, those alone that count what is built, with a little less memory, too. Where it is not
-// close to the bound, plans are looked for with engines as they are built, on boards without UltraRAM the bound, too. Nothing where none
+// close to the bound, plans are looked for with engines as they are built, and so is the bound. Nothing where none
 // fits. `longest`: seconds a sample, those that take so long are not looked for where it would take long to find one.
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt,
                                     double longest = std::numeric_limits<double>::infinity());
 
 // Where what a search reserves fits in no ring, but larger engines, or parts of layers, may take less of boards with two kinds of blocks:
 // the fastest plan of those that are found counting what is built. Nothing where none is found; `shortage` is then what stands in its way
-// whatever is built, if that is known, else not decided.
-std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage);
+// whatever is built, if that is known, else not decided. `bound`: set to what is ruled out, where that is less than everything.
+std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t micro_batch, Shortage& shortage, double& bound);
 
 // A search that counts engines as they are built, and cuts for one period, looked for beside whoever goes on.
 class BegunLook {

@@ -131,7 +131,7 @@ TEST(BuiltAsPlanned, OnBoardsWithHardlyEnoughBlocks) {
 }
 
 // Of boards with hardly enough blocks of either kind, too, within a hundredth of what is ruled out.
-TEST(BuiltAsPlanned, WithHardlyEnoughBlocks) {
+TEST(BuiltAsPlanned, CloseWithFewBlocksOfEitherKind) {
   const Graph graph(find_model("fashion-cnn"));
   const Outcome outcome = outcome_of(graph, "u280x2", Accounting::kFull, boards_of(44, 20));
   ASSERT_TRUE(outcome.plan);
