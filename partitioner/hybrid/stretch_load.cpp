@@ -29,7 +29,10 @@ class StretchLoad::Search {
         wish_(wish),
         capacities_(model_->capacities()),
         turned_(shards_.size(), nullptr),
-        most_steps_(wish == Wish::kFewestSeconds ? kMostStepsOfBest : kMostSteps) {
+        counts_in_many_ways_(
+            std::ranges::any_of(std::views::iota(size_t{0}, capacities_.size()),
+                                [this](size_t i) { return i != model_->parameter_memory() && model_->holds_parameters(i); })),
+        most_steps_(wish == Wish::kFewestSeconds ? most_steps_of_best() : kMostSteps) {
     const size_t memory = model_->parameter_memory();
     for (const ShardLoad* shard : shards_) sum_ += shard->beside;
     room_ = capacities_[memory].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
@@ -66,7 +69,7 @@ class StretchLoad::Search {
       add_up();
       if (wish_ == Wish::kLeastRoom && (best_ || !decided_)) {
         steps_ = 0;
-        most_steps_ = kMostStepsOfBest;
+        most_steps_ = most_steps_of_best();
         visit(0);
       }
     }
@@ -80,10 +83,13 @@ class StretchLoad::Search {
   // Of whether there is a way, which is asked tens of thousands of times, and of which is the best.
   static constexpr int64_t kMostSteps = 400;
   static constexpr int64_t kMostStepsOfBest = 50'000;
+  // Of memory that is counted in many ways, where each takes longer.
+  static constexpr int64_t kMostStepsOfMany = 12'000;
   // Where steps did not do; and of memory that is counted in many ways, of which a sum takes long, and more do not undercut each other.
   static constexpr size_t kMostSums = 1500, kMostSumsOfMany = 150;
 
-  bool ran_out() const { return steps_ > (wish_ != Wish::kAny && best_ ? kMostStepsOfBest : most_steps_); }
+  int64_t most_steps_of_best() const { return counts_in_many_ways_ ? kMostStepsOfMany : kMostStepsOfBest; }
+  bool ran_out() const { return steps_ > (wish_ != Wish::kAny && best_ ? most_steps_of_best() : most_steps_); }
 
   // A shard that may be held in other ways.
   struct Layer {
@@ -339,8 +345,7 @@ class StretchLoad::Search {
     }
     for (size_t s = 0; s < shards_.size(); ++s)
       if (!chooses[s]) sums.add_layer({amounts_of(shards_[s]->beside)});
-    const bool counts_in_many_ways = std::ranges::any_of(counts_, [this](const Count& count) { return count.resource != memory_; });
-    const OptionAnswer answer = sums.choose(counts_in_many_ways ? kMostSumsOfMany : kMostSums);
+    const OptionAnswer answer = sums.choose(counts_in_many_ways_ ? kMostSumsOfMany : kMostSums);
     decided_ = answer.verdict == OptionAnswer::Verdict::kNone;
     if (answer.verdict != OptionAnswer::Verdict::kFound) return;
     for (size_t l = 0; l < layers_.size(); ++l)
@@ -466,8 +471,9 @@ class StretchLoad::Search {
   double most_fewer_ = 0;      // of all shards, at most
   ShardDemand sum_, before_;
   std::vector<const Other*> turned_;  // by shard
-  int64_t steps_ = 0, most_steps_;    // as long as no way is known
-  bool decided_ = false;              // though the steps have run out
+  bool counts_in_many_ways_;
+  int64_t steps_ = 0, most_steps_;  // as long as no way is known
+  bool decided_ = false;            // though the steps have run out
   std::optional<Way> best_;
 };
 
