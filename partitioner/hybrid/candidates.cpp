@@ -163,7 +163,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     } else {
       Shortage shortage = attempt->solution.shortage;
       double ruled_out = std::numeric_limits<double>::infinity();
-      if (full && streams && has_two_kinds(task)) fastest = fastest_of_what_is_built(task, micro_batch, shortage, ruled_out);
+      if (full && streams && may_reserve_too_much(task)) fastest = fastest_of_what_is_built(task, micro_batch, shortage, ruled_out);
       if (!fastest) {
         if (std::isfinite(ruled_out)) lower_bound_of(micro_batch, ruled_out);
         if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = shortage;

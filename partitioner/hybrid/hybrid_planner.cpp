@@ -259,7 +259,7 @@ bool finds_blocks(const PlanTask& placed, int64_t micro_batch) {
 bool has_plan(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
   const bool full = task.options.accounting == Accounting::kFull;
-  const bool asks = full && task.finds_blocks && has_two_kinds(task);
+  const bool asks = full && task.finds_blocks && (has_two_kinds(task) || (streams_rows(task) && may_reserve_too_much(task)));
   const auto has_one = [&](const PlanTask& placed) { return asks ? finds_blocks(placed, micro_batch) : fits(placed, micro_batch); };
   if (full && std::ranges::any_of(last_resorts(task), has_one)) return true;
   return std::ranges::any_of(rooms_of_searches(task), has_one);

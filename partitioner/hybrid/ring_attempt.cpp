@@ -156,6 +156,13 @@ bool has_two_kinds(const PlanTask& task) {
   return std::ranges::any_of(task.models, [](const CostModel* model) { return has_two_kinds(*model); });
 }
 
+bool may_reserve_too_much(const PlanTask& task) {
+  return has_two_kinds(task) || std::ranges::any_of(task.graph->nodes(), [](const Node& node) {
+           const auto* convolution = std::get_if<Conv2d>(&node.layer.operation);
+           return convolution != nullptr && convolution->groups == 2;
+         });
+}
+
 BegunBound::BegunBound(PlanTask the_least, int64_t micro_batch, double the_period)
     : least(std::move(the_least), micro_batch),
       period(the_period),

@@ -57,6 +57,9 @@ struct BegunBound {
 std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_batch);
 // Whether some boards have blocks of two kinds: then only a search that counts what is built says what fits.
 bool has_two_kinds(const PlanTask& task);
+// Whether what a search reserves may be far more than what is built: of those, and of convolutions of two channel groups, whose parts may
+// take more than the whole.
+bool may_reserve_too_much(const PlanTask& task);
 // Whether no cuts keep a period, with larger engines counted as the least that they may take.
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period);
 
