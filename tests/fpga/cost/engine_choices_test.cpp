@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <utility>
 
@@ -107,6 +108,10 @@ struct LeastBuiltOf {
   StreamedWords words;
   double exactly;  // part of the draws where it is, but for a hundredth
 };
+void PrintTo(const LeastBuiltOf& of, std::ostream* out) {
+  const bool ultra = std::ranges::find(of.board.values, "uram", &CatalogueValue::name) != of.board.values.end();
+  *out << (ultra ? "two_kinds" : "one_kind") << (of.words == StreamedWords::kLeast ? "_each_least" : "_as_built");
+}
 class LeastBuiltAre : public testing::TestWithParam<LeastBuiltOf> {};
 INSTANTIATE_TEST_SUITE_P(
     , LeastBuiltAre,
