@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "core/base/index.h"
 #include "core/plan/assemble.h"
@@ -133,9 +134,25 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
   return plan;
 }
 
+// Of layers that flatten the network's input no hardware is made. A board that got nothing else stays without work, and the next device has
+// them, unless cuts or pins by hand say otherwise.
+RingSolution without_boards_that_flatten(const PlanTask& task, const RingSolver& solver, RingSolution solution) {
+  const Chain& chain = solver.chain();
+  const auto flattens_input = [&](int64_t group) {
+    return group < chain.groups() && std::holds_alternative<Flatten>(chain.head_of(group).layer.operation) &&
+           !task.options.pins.contains(chain.head_of(group).layer.name);
+  };
+  int64_t flat = 0;
+  for (int64_t group = 0; flattens_input(group); ++group) flat = chain.end_of(group);
+  for (size_t d = 0; d < solution.cuts.size() && task.options.cuts.empty() && solution.cuts[d] <= flat; ++d)
+    if (solver.segments().builds(static_cast<int64_t>(d))) solution.cuts[d] = d == 0 ? 0 : solution.cuts[d - 1];
+  return solution;
+}
+
 }  // namespace
 
-Plan ring_plan(const PlanTask& task, const RingSolver& solver, const RingSolution& solution, int64_t time_chunks) {
+Plan ring_plan(const PlanTask& task, const RingSolver& solver, const RingSolution& solved, int64_t time_chunks) {
+  const RingSolution solution = without_boards_that_flatten(task, solver, solved);
   const Plan plan = plan_of(task, solver, solution, time_chunks, {});
   return time_chunks == 1 ? plan : plan_of(task, solver, solution, time_chunks, chunked_layers(plan, *task.graph));
 }

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-Plan ring_plan(const PlanTask& task, const RingSolver& solver, const RingSolution& solution, int64_t time_chunks);
+Plan ring_plan(const PlanTask& task, const RingSolver& solver, const RingSolution& solved, int64_t time_chunks);
 
 // Every device has engines of its own.
 bool streams_rows(const PlanTask& task);

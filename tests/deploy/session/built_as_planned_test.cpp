@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/graph/model_builder.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
@@ -66,6 +67,20 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
       EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << check.index;
       EXPECT_LE(check.built_seconds, planned_seconds / 0.99) << model << " " << cluster << " " << check.index << " " << check.slowest;
     }
+  }
+}
+
+// A slow board at the head of fast ones is best left to flatten the network's input, which no hardware does.
+TEST(BuiltAsPlanned, WithoutBoardsThatFlattenAlone) {
+  const Graph graph(find_model("mlp"));
+  for (const char* cluster : {"zc706+u280x2", "zc706x2+u280", "cpu+zc706+u280"}) {
+    const std::optional<Plan> plan = planned(graph, cluster);
+    ASSERT_TRUE(plan) << cluster;
+    std::vector<int64_t> boards;
+    for (const Shard& shard : plan->shards)
+      if (item(plan->cluster.devices, shard.device).device != "cpu" && (boards.empty() || boards.back() != shard.device))
+        boards.push_back(shard.device);
+    for (const DeviceCheck& check : check_devices(*plan, graph, boards)) EXPECT_TRUE(check.generated) << cluster << ": " << check.reason;
   }
 }
 
