@@ -34,6 +34,7 @@ LinkBits HomeTraffic::with(LinkBits load, int64_t elements) const {
 struct JointSearch::Walk {
   Periods periods;
   bool over_cells = false;
+  bool least = false;                    // rooms that no way undercuts
   bool sums = false;                     // labels hold the excess and the parameters before the place
   std::vector<std::vector<Cell>> cells;  // before every device, and after the last
   std::vector<Labels> labels;            // the same
@@ -338,7 +339,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
       std::optional<ShardDemand> demand;  // in the least room
       if (to.group == group) {
         ShardLoad part = segments_->load(device, group, from, to.first, period, off_chip);
-        demand = sums[mode].smallest(&part);
+        demand = walk.least ? sums[mode].least_of_all(&part) : sums[mode].smallest(&part);
       } else {
         for (; summed[mode] < to.group; ++summed[mode]) {
           const bool part = summed[mode] == group && from > chain.begin_of(group);
@@ -346,7 +347,8 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
                               : whole(summed[mode], off_chip));
         }
         const bool inside = to.first < chain.end() && to.first > chain.begin_of(to.group);
-        demand = sums[mode].smallest(inside ? &head(end, off_chip) : nullptr);
+        ShardLoad* const last = inside ? &head(end, off_chip) : nullptr;
+        demand = walk.least ? sums[mode].least_of_all(last) : sums[mode].smallest(last);
       }
       if (!demand) {
         too_long[mode] = true;
@@ -357,7 +359,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
   }
 }
 
-JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
+JointAnswer JointSearch::at(const Periods& periods, int64_t cells, Rooms rooms) const {
   JointAnswer answer;
   static_cast<void>(weights());
   const int64_t devices = segments_->devices();
@@ -367,6 +369,7 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   const Chain& chain = segments_->chain();
   Walk walk;
   walk.periods = periods;
+  walk.least = rooms == Rooms::kLeastOfAll;
   walk.cells.resize(to_size(devices + 1));
   const double all = weights_.adds_up ? storage_before(chain.end()) : 0;
   walk.cells.front() = {{0, 0, 0, kMostElements, kMostElements, 0, 0}};
@@ -400,6 +403,7 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
     walk.sums = weights_.adds_up;
     if (nothing_left(least_excess())) answer.verdict = JointAnswer::Verdict::kUndecided;
   }
+  if (walk.least && answer.verdict == JointAnswer::Verdict::kFound) answer.verdict = JointAnswer::Verdict::kUndecided;
   answer.work = walk.work;
   return answer;
 }

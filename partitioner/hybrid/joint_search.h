@@ -54,7 +54,10 @@ class JointSearch {
   JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std::span<const Link> links, const CutSearch& search, HomeTraffic traffic,
               bool allow_empty);
 
-  JointAnswer at(const Periods& periods, int64_t cells) const;
+  // How much room stretches take: as much as some way to place their weights does, or, quickly, as little as none of their ways undercuts.
+  // What is impossible with that is so with any; nothing is found with it.
+  enum class Rooms { kFound, kLeastOfAll };
+  JointAnswer at(const Periods& periods, int64_t cells, Rooms rooms = Rooms::kFound) const;
 
   // Every element of a memory takes the same storage: what at() finds needs no check, and is exact with every place.
   bool uniform() const { return weights().uniform; }

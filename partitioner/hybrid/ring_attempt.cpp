@@ -221,7 +221,7 @@ std::unique_ptr<RingAttempt> best_attempt(const PlanTask& task, int64_t micro_ba
 
 bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period) {
   const PlanTask least = with_least_engines(task, true);
-  return RingSolver(least, micro_batch).rules_out(period);
+  return RingSolver(least, micro_batch).rules_out(period, Effort::kQuick);
 }
 
 Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double lower_bound) {

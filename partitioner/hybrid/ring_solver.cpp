@@ -436,13 +436,16 @@ double RingSolver::longest_ruled_out(double period, double known) const {
 
 RingSolution RingSolver::solve_within(double period) const { return solution_at({period, period}, anywhere()).value_or(RingSolution{}); }
 
-bool RingSolver::rules_out(double period) const {
+bool RingSolver::rules_out(double period, Effort effort) const {
   const Periods periods{period, period};
   Storage storage = anywhere();
   storage.undecided_fits = true;
   if (!search_.feasible(periods, storage)) return true;
   if (task_->options.balance == Balance::kNever || !joint_.some_move()) return false;
-  for (const int64_t cells : {24, 96}) {
+  constexpr int64_t kFewCells = 24, kManyCells = 96;
+  if (effort == Effort::kQuick)
+    return joint_.at(periods, kFewCells, JointSearch::Rooms::kLeastOfAll).verdict == JointAnswer::Verdict::kImpossible;
+  for (const int64_t cells : {kFewCells, kManyCells}) {
     const JointAnswer::Verdict verdict = joint_.at(periods, cells).verdict;
     if (verdict != JointAnswer::Verdict::kUndecided) return verdict == JointAnswer::Verdict::kImpossible;
   }

@@ -80,7 +80,7 @@ class RingSolver {
   // Any cuts and homes that keep a period, if some are found at once.
   RingSolution solve_within(double period) const;
   // Shows, without solving it all, that no cuts and homes keep the period. False proves nothing.
-  bool rules_out(double period) const;
+  bool rules_out(double period, Effort effort = Effort::kThorough) const;
 
   const Chain& chain() const { return chain_; }
   const SegmentLoads& segments() const { return segments_; }

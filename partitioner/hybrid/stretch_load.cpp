@@ -75,6 +75,13 @@ class StretchLoad::Search {
     }
     return std::move(best_);
   }
+  // What none takes less of the memory than, without looking for a way.
+  std::optional<ShardDemand> least_of_all() {
+    if (fewer_.empty() || (costs_.size() > 1 && !add_tightest()) || hopeless(0)) return std::nullopt;
+    ShardDemand least = sum_;
+    least.amounts[memory_] -= most_room(0);
+    return least;
+  }
   // Without having looked at all there is.
   bool gave_up() const { return !decided_ && ran_out(); }
 
@@ -504,7 +511,7 @@ std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, ShardLoad* more) {
   return std::nullopt;
 }
 
-std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, bool larger, ShardLoad* more) {
+std::vector<const ShardLoad*> StretchLoad::ask_all(bool larger, ShardLoad* more) {
   std::vector<const ShardLoad*> all;
   all.reserve(shards_.size() + 1);
   for (ShardLoad& shard : shards_) {
@@ -515,7 +522,11 @@ std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, bool larger, ShardL
     ask(*more, larger);
     all.push_back(more);
   }
-  Search search(*this, std::move(all), wish, larger);
+  return all;
+}
+
+std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, bool larger, ShardLoad* more) {
+  Search search(*this, ask_all(larger, more), wish, larger);
   std::optional<Way> way = search.run();
   gave_up_ = search.gave_up();
   if (way) std::ranges::sort(way->ways, {}, &ShardWay::group);
@@ -543,6 +554,12 @@ std::optional<ShardDemand> StretchLoad::smallest(ShardLoad* more) {
   }
   const std::optional<Way> way = best(Wish::kLeastRoom, more);
   return way ? std::optional(way->sum) : std::nullopt;
+}
+
+std::optional<ShardDemand> StretchLoad::least_of_all(ShardLoad* more) {
+  if (!has_choice(more)) return smallest(more);
+  const bool larger = segments_->enlarges(device_);
+  return Search(*this, ask_all(larger, more), Wish::kFewestSeconds, larger).least_of_all();
 }
 
 std::optional<ShardWays> StretchLoad::ways(bool least_room) {

@@ -37,6 +37,9 @@ class StretchLoad {
   bool fits_with(ShardLoad& shard);
   // Of the ways that fit the one that takes the least of the memory for parameters, with one shard more if given.
   std::optional<ShardDemand> smallest(ShardLoad* more = nullptr);
+  // No way that fits takes less of the memory for parameters than this; quick, and mostly no more than a layer's room below `smallest`.
+  // Nothing where none fits, which is shown then.
+  std::optional<ShardDemand> least_of_all(ShardLoad* more = nullptr);
   // That where the fewest seconds go to words from outside, or the least room is taken; nothing where none fits.
   std::optional<ShardWays> ways(bool least_room);
   // Likewise, also with larger engines where the smallest would do.
@@ -56,6 +59,7 @@ class StretchLoad {
   // With one shard more, if given.
   std::optional<Way> best(Wish wish, ShardLoad* more = nullptr);
   std::optional<Way> best(Wish wish, bool larger, ShardLoad* more);
+  std::vector<const ShardLoad*> ask_all(bool larger, ShardLoad* more);
 
   const SegmentLoads* segments_;
   int64_t device_;

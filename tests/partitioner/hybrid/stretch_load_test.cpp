@@ -144,6 +144,9 @@ class EveryWay {
           const std::optional<ShardDemand> smallest = load.smallest();
           found += smallest ? 1 : 0;
           if (least.has_value() != smallest.has_value() || (least && std::abs(*least - smallest->amounts[0]) > 1e-9)) ++count;
+          // What is asked for in a hurry lies below it.
+          const std::optional<ShardDemand> bound = load.least_of_all();
+          if (least && (!bound || bound->amounts[0] > *least + 1e-9)) ++count;
         }
     return count;
   }
