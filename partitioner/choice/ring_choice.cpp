@@ -71,9 +71,9 @@ class RingChooser {
       const Places before = kept_;
       std::vector<Places> tries;
       // Those that have no work mostly are of no use, but some of them may be in a ring that has fewer of all.
-      if (!some_stream_) tries = fewer_devices(best);
+      if (!all_stream_) tries = fewer_devices(best);
       drop_idle(best);
-      if (some_stream_ || kept_ != before)
+      if (all_stream_ || kept_ != before)
         for (Places& fewer : fewer_devices(best))
           if (std::ranges::find(tries, fewer) == tries.end()) tries.push_back(std::move(fewer));
       Outcome better;
@@ -93,7 +93,10 @@ class RingChooser {
       best = std::move(better);
       kept_ = std::move(places);
     }
-    if (all_stream_ && task_->options.strategy != Strategy::kKind) try_kinds_alone(all, best);
+    if (some_stream_ && task_->options.strategy != Strategy::kKind) {
+      try_without_kinds(best);
+      try_kinds_alone(all, best);
+    }
     return best;
   }
 
@@ -115,42 +118,80 @@ class RingChooser {
   // Without those that have no work anyway others have more to choose: more of a mini-batch's samples may share a micro-batch.
   void drop_idle(Outcome& best) {
     if (!best.plan) return;
-    Places working;
-    for (const int64_t place : kept_)
-      if (!fast_item(best.summary.devices, place).shards.empty()) working.push_back(place);
-    if (working.empty() || working.size() == kept_.size()) return;
-    Outcome same = outcome_of(working);
+    Places fewest = working(best, /*one_of_each=*/false);
+    if (fewest.empty() || fewest.size() == kept_.size()) return;
+    Outcome same = outcome_of(fewest);
+    // A processor at the head of boards, or at their end, hands them samples by the micro-batch, which may be faster than boards alone.
+    if (Places few = working(best, /*one_of_each=*/true); some_stream_ && !all_stream_ && few != fewest && few != kept_) {
+      Outcome with_these = outcome_of(few);
+      if (rate_of(with_these) > rate_of(same)) {
+        same = std::move(with_these);
+        fewest = std::move(few);
+      }
+    }
     // A little slower by itself: the plan that is known stays, and the next round is of those that work.
     if (rate_of(same) < rate_of(best) * (1 - kNearly)) return;
-    kept_ = std::move(working);
+    kept_ = std::move(fewest);
     if (rate_of(same) < rate_of(best) * (1 - kWorthAnother)) return;
     hold_to_bound(best, same);
     best = std::move(same);
   }
 
-  // Rows of boards of one kind, each with as many of them as are best: leaving out one after the other from all of them together may have
+  // Those that have work; and one of each row that has none.
+  Places working(const Outcome& known, bool one_of_each) const {
+    Places working;
+    for (const auto& [first, last] : runs_of(*task_, kept_)) {
+      const size_t before = working.size();
+      for (size_t i = first; i <= last; ++i)
+        if (!fast_item(known.summary.devices, kept_[i]).shards.empty()) working.push_back(kept_[i]);
+      if (one_of_each && working.size() == before) working.push_back(kept_[first]);
+    }
+    return working;
+  }
+
+  // Rows of devices of one kind, each with as many of them as are best: leaving out one after the other from all of them together may have
   // ended with another kind, which a few of these surpass.
   void try_kinds_alone(const Places& all, Outcome& best) {
     const auto runs = runs_of(*task_, all);
     if (runs.size() < 2) return;
     for (const auto& [first, last] : runs) {
       const Places row(all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last + 1));
-      if (std::ranges::includes(row, kept_)) continue;
-      const double wanted = rate_of(best) * (1 + worth());
-      const PlanTask alone = without_devices(*task_, row);
-      if (!can_reach(alone, std::max(wanted, kAnyRate))) continue;
-      RingChooser chooser(alone, false);
-      if (rate_of(chooser.run(true)) <= wanted) continue;
-      Places places;
-      for (const int64_t place : chooser.kept_) places.push_back(fast_item(row, place));
-      Outcome better = outcome_of(places);
-      if (rate_of(better) <= wanted) continue;
-      note(kept_, best);
-      note(places, better);
-      if (best.feasible) hold_to_bound(best, better);
-      best = std::move(better);
-      kept_ = std::move(places);
+      // Boards of the row were left out one after the other; of processors a few may be what was best before the others were thought of.
+      if (is_board(row.front()) && std::ranges::includes(row, kept_)) continue;
+      try_alone(row, best);
     }
+  }
+
+  // Where a whole row of those that are kept is worth next to nothing: what is best without it may be far from where one device after the
+  // other leads.
+  void try_without_kinds(Outcome& best) {
+    if (all_stream_ || !some_stream_ || !best.feasible) return;
+    const auto runs = runs_of(*task_, kept_);
+    if (runs.size() < 3) return;
+    for (const auto& run : runs) {
+      const Places others = without_last(kept_, run, run.second - run.first + 1);
+      if (rate_of(outcome_of(others)) < rate_of(best) * (1 - kNearly)) continue;
+      try_alone(others, best);
+      return;
+    }
+  }
+
+  // Of these devices alone as many as are best.
+  void try_alone(const Places& some, Outcome& best) {
+    const double wanted = rate_of(best) * (1 + worth());
+    const PlanTask alone = without_devices(*task_, some);
+    if (!can_reach(alone, std::max(wanted, kAnyRate), /*closely=*/true, /*some_idle=*/true)) return;
+    RingChooser chooser(alone, false);
+    if (rate_of(chooser.run(true)) <= wanted) return;
+    Places places;
+    for (const int64_t place : chooser.kept_) places.push_back(fast_item(some, place));
+    Outcome better = outcome_of(places);
+    if (rate_of(better) <= wanted) return;
+    note(kept_, best);
+    note(places, better);
+    if (best.feasible) hold_to_bound(best, better);
+    best = std::move(better);
+    kept_ = std::move(places);
   }
 
   // Fewer boards that are out of the question if the whole ring's updates take about as little as they mostly do.
@@ -228,6 +269,11 @@ class RingChooser {
         if (may_reach(places, rate)) tries.push_back(std::move(places));
         if (some_stream_) break;
       }
+      // A device without work at the head of the ring holds up no sample on its way round.
+      if (mixed && run.first == 0 && length > 1) {
+        Places places(kept_.begin() + 1, kept_.end());
+        if (may_reach(places, rate)) tries.push_back(std::move(places));
+      }
       if (mixed && known.feasible)
         for (Places& places : shorter_for_micro_batches(run))
           if (may_reach(places, rate)) tries.push_back(std::move(places));
@@ -274,7 +320,7 @@ class RingChooser {
     if (!known.feasible && known.reason.resource == "cells") return {};
     std::vector<std::pair<size_t, size_t>> rows;
     for (const auto& run : runs_of(*task_, kept_))
-      if (is_board(run.first)) rows.push_back(run);
+      if (is_board(kept_[run.first])) rows.push_back(run);
     size_t ways = 1;
     for (const auto& [first, last] : rows) ways = std::min(kMostRowsOfBoards + 1, ways * (last - first + 2));
     std::vector<Places> tries;
@@ -307,7 +353,7 @@ class RingChooser {
     }
     return tries;
   }
-  bool is_board(size_t i) const { return fast_item(task_->models, kept_[i])->dedicated_engines(); }
+  bool is_board(int64_t device) const { return fast_item(task_->models, device)->dedicated_engines(); }
 
   // Of two cards that fill all places in turn: what fewer laps, or the first card alone, would do. The layers that are not divided then are
   // whole on the first card, whichever is best.

@@ -4,6 +4,7 @@
     tests/benchmarks/more_is_never_slower.py --out tests/benchmarks/results/more_is_never_slower.json [--millrace build/release/bin/millrace]
     tests/benchmarks/more_is_never_slower.py --only 17 --millrace build/release/bin/millrace        # one sweep, with its commands
     tests/benchmarks/more_is_never_slower.py --count 6 --seed 5 --millrace build/release/bin/millrace
+    tests/benchmarks/more_is_never_slower.py --mixed --count 60 --millrace build/release/bin/millrace   # boards beside processors
     tests/benchmarks/more_is_never_slower.py --small --millrace build/release/bin/millrace          # short ones that were slower once
 
 Sweep i is drawn from the seed and i alone: what grows (devices, a capacity, links), a model of the zoo, kinds of devices, an alignment, an
@@ -30,7 +31,9 @@ BOARDS = ["vc709", "zc706", "u280"]
 PROCESSORS = ["h200", "cpu"]
 ALIGNMENTS = ["fpdeep", "stash", "flush", "1f1b", "zero-bubble"]
 CAPACITIES = {"dsp": 1.25, "bram36": 1.25, "dram_bytes_per_second": 2, "lut": 1.25}
-SMALL = [(4242, 44), (4242, 38), (9001, 6), (18, 193)]  # seed and sweep
+SMALL = [(4242, 44, False), (4242, 38, False), (9001, 6, False), (18, 193, False), (20261129, 9, False),
+         (2, 8, True), (2, 15, True), (2, 25, True), (2, 55, True)]  # seed and sweep, and whether of boards beside processors
+MIXED_MODELS = ["mlp", "lenet5", "digits-cnn", "fashion-cnn", "alexnet", "vgg11-cifar", "resnet18-cifar"]
 MOST_SLOWER = {"full": 2e-3, "fpdeep": 1e-6}
 
 
@@ -64,6 +67,27 @@ def drawn(seed, index):
     return sweep, kinds[0]
 
 
+# Rings of one or two kinds of boards beside one or two of processors, in any order.
+def drawn_mixed(seed, index):
+    chance = random.Random(f"mix{seed}/{index}")
+    sweep = {"index": index, "grows": "devices" if index % 4 else "links", "alignment": chance.choice(ALIGNMENTS), "accounting": "full",
+             "mini_batch": chance.choice([32, 64, 128])}
+    kinds = [chance.choice(BOARDS), chance.choice(PROCESSORS)]
+    if chance.random() < 0.25:
+        kinds.append(chance.choice(BOARDS + PROCESSORS))
+    chance.shuffle(kinds)
+    sweep["model"] = chance.choice(MIXED_MODELS)
+    counts = [chance.randint(1, 9 if kind in BOARDS else 6) for kind in kinds]
+    grown = chance.randrange(len(kinds))
+    gbps = chance.choice([2, 5, 10, 25])
+    sweep["steps"] = []
+    for step in range(3):
+        more = [step if sweep["grows"] == "devices" and kind == grown else 0 for kind in range(len(kinds))]
+        names = [f"{kind}x{count + extra}" for kind, count, extra in zip(kinds, counts, more)]
+        sweep["steps"].append({"cluster": "+".join(names), "options": ["--link-gbps", str(gbps * 2 ** step)] if sweep["grows"] == "links" else []})
+    return sweep, kinds[0]
+
+
 def raised(board, step, capacity, factor):
     text = (ROOT / "fpga" / "catalogue" / f"{board}.textproto").read_text()
     text = re.sub(r'short_names: "[^"]*"', f'short_names: "{board}-more{step}"', text, count=1)
@@ -92,8 +116,8 @@ def plan(flags, sweep, step, extra):
     return {**step, "feasible": True, "images_per_second": answer["images_per_second"], "micro_batch": answer["micro_batch"]}
 
 
-def run(flags, seed, index):
-    sweep, board = drawn(seed, index)
+def run(flags, seed, index, mixed):
+    sweep, board = (drawn_mixed if mixed else drawn)(seed, index)
     factors = sweep.pop("factors", None)
     with tempfile.TemporaryDirectory() as folder:
         rows = []
@@ -123,16 +147,17 @@ def main():
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--mixed", action="store_true", help="rings of boards beside processors")
     parser.add_argument("--small", action="store_true", help="short sweeps that were slower once")
     parser.add_argument("--seconds", type=float, default=60, help="the longest that one plan may take")
     flags = parser.parse_args()
     rows = []
     indices = range(flags.count) if flags.only is None else [flags.only]
-    for seed, index in SMALL if flags.small else [(flags.seed, index) for index in indices]:
-        rows.append(run(flags, seed, index))
+    for seed, index, mixed in SMALL if flags.small else [(flags.seed, index, flags.mixed) for index in indices]:
+        rows.append(run(flags, seed, index, mixed))
         row = rows[-1]
         rates = ", ".join("-" if s["feasible"] is None else "infeasible" if not s["feasible"] else f'{s["images_per_second"]:.5g}' for s in row["steps"])
-        print(f'{row["verdict"]:<12} {index:>3} {row["grows"]:<8} {row["model"]:<16} {row["steps"][-1]["cluster"]:<22} {row["alignment"]:<12} '
+        print(f'{row["verdict"]:<12} {index:>3} {row["grows"]:<8} {row["model"]:<16} {row["steps"][-1]["cluster"]:<24} {row["alignment"]:<12} '
               f'{row["accounting"]:<7} {rates} ({100 * row["worst"]:+.2f}%)', flush=True)
         if flags.out:
             Path(flags.out).write_text(json.dumps({"origin": "modelled; mini-batches simulated", "seed": flags.seed, "sweeps": rows}, indent=1) + "\n")
