@@ -107,6 +107,11 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual std::string device() const = 0;  // the catalogue's short name
+  // The same device in a ring where these alone work, it among them: boards keep step with the slowest clock of those. The model's own.
+  virtual const CostModel& among(std::span<const CostModel* const> working) const {
+    static_cast<void>(working);
+    return *this;
+  }
   virtual ShardDemand demand_of(const ShardQuestion& question) const = 0;
   virtual ShardCost cost_of(const ShardQuestion& question) const = 0;
   // Of the same question: every engine after the smallest that takes less memory than all smaller ones, in some way to count it, by size;
@@ -146,5 +151,14 @@ class CostModel {
   // Power of the board while it does so many multiply-accumulates a second; 0: not known.
   virtual double watts(double macs_per_second) const { return 0 * macs_per_second; }
 };
+
+// Of the boards among them; 0 without any.
+inline double slowest_clock(std::span<const CostModel* const> models) {
+  double slowest = 0;
+  for (const CostModel* model : models)
+    for (const NamedAmount& amount : model->inventory())
+      if (model->dedicated_engines() && amount.name == "clock_hz") slowest = slowest > 0 ? std::min(slowest, amount.amount) : amount.amount;
+  return slowest;
+}
 
 }  // namespace millrace

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -137,8 +140,20 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
 // A board whose hardware is generated, so it has no part in layers without any.
 class BuiltBoard final : public ForwardingCostModel {
  public:
-  BuiltBoard(std::unique_ptr<CostModel> model, std::map<std::string, std::string> refused)
-      : ForwardingCostModel(*model), model_(std::move(model)), refused_(std::move(refused)) {}
+  BuiltBoard(std::unique_ptr<CostModel> model, std::map<std::string, std::string> refused) : BuiltBoard(*model, std::move(refused)) {
+    owned_ = std::move(model);
+  }
+  BuiltBoard(const CostModel& model, std::map<std::string, std::string> refused)
+      : ForwardingCostModel(model), model_(&model), refused_(std::move(refused)) {}
+
+  const CostModel& among(std::span<const CostModel* const> working) const override {
+    const CostModel& model = model_->among(working);
+    if (&model == model_) return *this;
+    const std::scoped_lock lock(mutex_);
+    std::unique_ptr<const BuiltBoard>& other = others_[&model];
+    if (!other) other = std::make_unique<BuiltBoard>(model, refused_);
+    return *other;
+  }
 
   std::string refusal(const Node& node) const override {
     if (std::string own = ForwardingCostModel::refusal(node); !own.empty()) return own;
@@ -147,8 +162,11 @@ class BuiltBoard final : public ForwardingCostModel {
   }
 
  private:
-  std::unique_ptr<CostModel> model_;
+  std::unique_ptr<CostModel> owned_;
+  const CostModel* model_;
   std::map<std::string, std::string> refused_;
+  mutable std::mutex mutex_;
+  mutable std::map<const CostModel*, std::unique_ptr<const BuiltBoard>> others_;
 };
 
 // What stands for a board by its functional model needs no hardware.

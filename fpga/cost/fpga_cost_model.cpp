@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <ranges>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +53,7 @@ class FpgaCostModel final : public CostModel {
   FpgaCostModel(FpgaResources board, int64_t element_bits, const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built)
       : board_(std::move(board)),
         element_bits_(element_bits),
+        inference_(inference),
         infers_(inference.streams > 0),
         recurrent_(board_, element_bits, inference),
         built_(std::move(built)),
@@ -65,6 +70,15 @@ class FpgaCostModel final : public CostModel {
   }
 
   std::string device() const override { return board_.name; }
+  const CostModel& among(std::span<const CostModel* const> working) const override {
+    if (built_ == nullptr) return *this;
+    const double slowest = slowest_clock(working);
+    if (slowest == built_->slowest_clock_hz() || slowest <= 0) return *this;
+    const std::scoped_lock lock(others_mutex_);
+    std::unique_ptr<const FpgaCostModel>& other = at_other_clocks_[slowest];
+    if (!other) other = std::make_unique<FpgaCostModel>(board_, element_bits_, inference_, built_->at_clock(slowest));
+    return *other;
+  }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return kOnChipMemory; }
   bool holds_parameters(size_t resource) const override { return resource == kOnChipMemory || resource >= kExchanged; }
@@ -553,12 +567,15 @@ class FpgaCostModel final : public CostModel {
 
   FpgaResources board_;
   int64_t element_bits_;
+  InferenceBatch inference_;
   bool infers_;  // for plans for inference
   RecurrentCosts recurrent_;
   std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
   mutable EngineMemo memo_;                        // of searches
   int64_t steps_per_pass_;                         // of plans for inference that say so
   std::vector<NamedAmount> capacities_;
+  mutable std::mutex others_mutex_;
+  mutable std::map<double, std::unique_ptr<const FpgaCostModel>> at_other_clocks_;
 };
 
 }  // namespace

@@ -202,6 +202,13 @@ bool GeneratedEngines::divides(const Node& node) const {
   return !layer || layer->whole.groups <= kMostDividedGroups;
 }
 
+std::shared_ptr<const GeneratedEngines> GeneratedEngines::at_clock(double slowest_clock_hz) const {
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<const GeneratedEngines>& other = at_other_clocks_[slowest_clock_hz];
+  if (!other) other = std::make_shared<GeneratedEngines>(*graph_, slowest_clock_hz, most_multipliers_);
+  return other;
+}
+
 size_t GeneratedEngines::width_for(double period_seconds) const {
   const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
   return to_size(std::ranges::find_if(widths_, [=](const Width& width) { return width.cycles <= passing; }) - widths_.begin());

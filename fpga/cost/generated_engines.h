@@ -103,6 +103,10 @@ class GeneratedEngines {
   // up; 0: of any number.
   GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers = 0);
 
+  // The same in a ring whose slowest clock is another.
+  std::shared_ptr<const GeneratedEngines> at_clock(double slowest_clock_hz) const;
+  double slowest_clock_hz() const { return slowest_clock_hz_; }
+
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;
   // The same in two steps: all but the engine, which is that of the layer, the channels held, the streams' width and the cycles alone.
   std::optional<GeneratedEngine> without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
@@ -345,6 +349,7 @@ class GeneratedEngines {
   std::vector<std::optional<Layer>> layers_;  // by node
   std::vector<Width> widths_;
   mutable std::mutex mutex_;
+  mutable std::map<double, std::shared_ptr<const GeneratedEngines>> at_other_clocks_;
   mutable std::map<ReservesKey, Reserves> reserves_;
   mutable std::map<std::tuple<size_t, size_t, WeightsAt>, std::shared_ptr<Smallest>> smallest_;  // layer, width
   // Layer, width, samples of PG, in small steps.

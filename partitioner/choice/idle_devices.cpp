@@ -1,11 +1,13 @@
 #include "partitioner/choice/idle_devices.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/index.h"
 #include "core/plan/assemble.h"
+#include "core/plan/engine_period.h"
 #include "partitioner/hybrid/ring_plan.h"
 
 namespace millrace {
@@ -40,6 +42,8 @@ PlanTask without_devices(const PlanTask& task, std::span<const int64_t> kept) {
     if (device - before > 1) smaller.bridges.insert(static_cast<int64_t>(i) - 1);
     smaller.cluster.links.push_back(joined(std::span(task.cluster.links).subspan(before, device - before)));
   }
+  const std::vector<const CostModel*> working = smaller.models;
+  for (const CostModel*& model : smaller.models) model = &model->among(working);
   if (task.mini_batch_time) {
     smaller.mini_batch_time = [&task, places = std::vector<int64_t>(kept.begin(), kept.end())](const Plan& plan, const Graph& graph) {
       return task.mini_batch_time(on_whole_ring(plan, task, places), graph);
@@ -90,6 +94,12 @@ Plan on_whole_ring(const Plan& plan, const PlanTask& whole, std::span<const int6
   result.budgets = plan.budgets;
   result.constants = plan.constants;
   for (const CostModel* model : whole.models) add_figures_of(*model, result);
+  // What works may have a faster clock.
+  std::vector<const CostModel*> working;
+  for (const int64_t device : kept) working.push_back(fast_item(whole.models, device));
+  const bool builds = result.accounting == Accounting::kFull;
+  if (const double clock = slowest_clock(working); builds && clock > slowest_clock(whole.models) && stream_clock_of(result) == 0)
+    result.constants.push_back({std::string(kStreamClock), clock, "modelled"});
   return result;
 }
 

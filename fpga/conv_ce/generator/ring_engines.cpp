@@ -95,13 +95,15 @@ double board_clock(const Plan& plan, const Engine& engine) { return planned_cloc
 int64_t whole_cycles(double seconds, double clock) { return static_cast<int64_t>(std::floor(seconds * clock + kCycleRounding)); }
 
 // What the maps before and behind every layer, and those that are joined, take to pass, `lanes` channels at a time, at the clock of the
-// slowest board, with work or without, for which the plan has counted its channels; `planned` where it is long enough.
+// slowest board, with work or without, or at that for which the plan says that it has counted its channels; `planned` where it is long
+// enough.
 double stream_seconds(const Plan& plan, const Graph& graph, const std::vector<Engine>& engines, int64_t lanes, double planned) {
   int64_t most = joined_and_pooled_cycles(graph, lanes);
   double clock = std::numeric_limits<double>::infinity();
   for (const Engine& engine : engines) most = std::max(most, stream_cycles(engine.whole, lanes));
   for (const DeviceEntry& device : plan.cluster.devices)
     if (const double own = planned_clock(plan, device.device); own > 0) clock = std::min(clock, own);
+  if (const double stated = stream_clock_of(plan); stated > 0) clock = stated;
   return most <= whole_cycles(planned, clock) ? planned : static_cast<double>(most) / clock;
 }
 

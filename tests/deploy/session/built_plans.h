@@ -15,12 +15,14 @@
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
 #include "fpga/conv_ce/generator/device_check.h"
+#include "partitioner/choice/choose.h"
 #include "partitioner/choice/planner.h"
 
 namespace millrace::testing_support {
 
 inline Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accounting, const Catalogue& catalogue = shipped_catalogue(),
-                          int64_t micro_batch = 0, int64_t mini_batch = 0, Alignment alignment = Alignment::kFpdeep) {
+                          int64_t micro_batch = 0, int64_t mini_batch = 0, Alignment alignment = Alignment::kFpdeep,
+                          bool leave_empty = false) {
   PlanTask task;
   task.options.micro_batch = micro_batch;
   if (mini_batch > 0) task.options.mini_batch = mini_batch;
@@ -31,7 +33,12 @@ inline Outcome outcome_of(const Graph& graph, const char* cluster, Accounting ac
   const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
   task.models = models.of_devices;
   account(task, accounting);
-  return make_plan(task);
+  return leave_empty ? choose_plan(task, usual_freedom(task)).outcome : make_plan(task);
+}
+
+// With devices left without work where that is faster, as the command does.
+inline Outcome chosen_of(const Graph& graph, const char* cluster) {
+  return outcome_of(graph, cluster, Accounting::kFull, shipped_catalogue(), 0, 0, Alignment::kFpdeep, /*leave_empty=*/true);
 }
 
 inline std::optional<Plan> planned(const Graph& graph, const char* cluster) { return outcome_of(graph, cluster, Accounting::kFull).plan; }

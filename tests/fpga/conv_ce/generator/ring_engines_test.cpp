@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/files.h"
+#include "core/plan/engine_period.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
@@ -207,6 +208,9 @@ TEST(RingEngines, StreamsAreAsWideAsForTheSlowestBoard) {
   plan.cluster.devices.back().device = "slow";
   plan.budgets.push_back({"slow", {{"clock_hz", kTwoHundredMegahertz / 8}}});
   EXPECT_GT(ring_pace(plan, graph).lanes, lanes);
+  // Unless it says that it has counted for the others.
+  plan.constants.push_back({std::string(kStreamClock), kTwoHundredMegahertz, "modelled"});
+  EXPECT_EQ(ring_pace(plan, graph).lanes, lanes);
 }
 
 // A joined map that only a pooling reads is around no engine, and wider than all that are.
