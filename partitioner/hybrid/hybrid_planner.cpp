@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/base/beside.h"
@@ -267,7 +268,11 @@ bool has_plan(const PlanTask& task) {
 
 }  // namespace
 
-bool can_reach(const PlanTask& task, double samples_per_second, bool closely, bool some_idle) {
+bool can_reach(const PlanTask& asked, double samples_per_second, bool closely, bool some_idle) {
+  PlanTask task = asked;
+  // Those that are left may have no slow board among them.
+  if (some_idle)
+    for (const CostModel*& model : task.models) model = &model->among(std::span(&model, 1));
   const bool full = task.options.accounting == Accounting::kFull;
   const double period = 1 / samples_per_second;
   const std::vector<int64_t> sizes = sizes_of_pace(task, period, some_idle ? 1 : 0);
