@@ -247,12 +247,12 @@ class RingChooser {
     const auto runs = runs_of(*task_, kept_);
     for (const auto& run : runs) {
       const size_t length = run.second - run.first + 1;
-      // What is out of the reach of one board less is out of the reach of fewer.
-      if (all_stream_ && kept_.size() > 1 && !may_reach(without_last(kept_, run, 1), rate)) continue;
       if (runs.size() > 1 && length > 1) {
         Places others = without_last(kept_, run, length);
         if (may_reach(others, rate)) tries.push_back(std::move(others));
       }
+      // What is out of the reach of one board less is out of the reach of fewer, unless they were the slowest, for which streams are wide.
+      if (all_stream_ && kept_.size() > 1 && !may_reach(without_last(kept_, run, 1), rate)) continue;
       // Some of one kind alone: leaving out others one kind at a time may get slower before it gets faster. Beside boards a run is taken
       // whole, where that is not to leave out the only other one.
       const bool mixed = some_stream_ && !all_stream_;
