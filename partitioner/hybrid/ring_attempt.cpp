@@ -343,6 +343,15 @@ std::optional<Candidate> fastest_of_what_is_built(const PlanTask& task, int64_t 
   return std::nullopt;
 }
 
+// Of what is no faster than a plan whose boards have not the blocks for it.
+std::optional<Candidate> fastest_that_packs(const PlanTask& task, const RingAttempt& attempt, double bound, double seconds) {
+  LooksAsBuilt looks(task, attempt.task, attempt.solver.micro_batch(), bound, kLongestPeriod, nullptr);
+  const auto finds = [&](double by) { return looks.look(seconds * (1 + std::max(by, kCloseEnough))); };
+  if (std::ranges::none_of(kSlower, finds)) return std::nullopt;
+  looks.bisect();
+  return looks.fastest();
+}
+
 std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<const RingAttempt>& attempt, double longest) {
   double bound = attempt->solution.lower_bound;
   const double promised = attempt->solution.period;
@@ -353,8 +362,12 @@ std::optional<Candidate> fastest_of(const PlanTask& task, const std::shared_ptr<
   if (!streams_rows(task)) {
     Candidate mixed = candidate_of(task, attempt, bound);
     const double seconds = mixed.summary.seconds_per_image;
-    if (!has_two_kinds(task) || task.models.size() > kLongRing || seconds <= bound * (1 + kWorthLooking)) return mixed;
-    std::optional<Candidate> built = fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound);
+    if (!has_two_kinds(task) || task.models.size() > kLongRing) return mixed;
+    const bool packs = !task.finds_blocks || packs_blocks(task, mixed) || task.finds_blocks(mixed.plan, *task.graph, /*thoroughly=*/false);
+    if (packs && seconds <= bound * (1 + kWorthLooking)) return mixed;
+    std::optional<Candidate> built =
+        packs ? fastest_as_built(task, attempt->task, attempt->solver.micro_batch(), seconds, bound, better_bound)
+              : fastest_that_packs(task, *attempt, bound, seconds);
     if (built) mixed = std::move(*built);
     set_bound(bound, mixed);
     return mixed;
