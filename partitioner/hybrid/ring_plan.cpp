@@ -135,7 +135,7 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
 }
 
 // Of layers that flatten the network's input no hardware is made. A board that got nothing else stays without work, and the next device has
-// them, unless cuts or pins by hand say otherwise.
+// them, unless the cut behind it or a pin is by hand.
 RingSolution without_boards_that_flatten(const PlanTask& task, const RingSolver& solver, RingSolution solution) {
   const Chain& chain = solver.chain();
   const auto flattens_input = [&](int64_t group) {
@@ -144,8 +144,10 @@ RingSolution without_boards_that_flatten(const PlanTask& task, const RingSolver&
   };
   int64_t flat = 0;
   for (int64_t group = 0; flattens_input(group); ++group) flat = chain.end_of(group);
-  for (size_t d = 0; d < solution.cuts.size() && task.options.cuts.empty() && solution.cuts[d] <= flat; ++d)
-    if (solver.segments().builds(static_cast<int64_t>(d))) solution.cuts[d] = d == 0 ? 0 : solution.cuts[d - 1];
+  for (size_t d = 0; d < solution.cuts.size() && solution.cuts[d] <= flat; ++d) {
+    const auto link = static_cast<int64_t>(d);
+    if (solver.segments().builds(link) && !task.options.cuts.contains(link)) solution.cuts[d] = d == 0 ? 0 : solution.cuts[d - 1];
+  }
   return solution;
 }
 

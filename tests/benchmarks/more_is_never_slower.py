@@ -151,6 +151,8 @@ def main():
     parser.add_argument("--small", action="store_true", help="short sweeps that were slower once")
     parser.add_argument("--seconds", type=float, default=60, help="the longest that one plan may take")
     flags = parser.parse_args()
+    if not Path(flags.millrace).is_file():
+        parser.error(f"no program {flags.millrace}: build it with deploy/check.sh or deploy/quickstart.sh, or name it with --millrace")
     rows = []
     indices = range(flags.count) if flags.only is None else [flags.only]
     for seed, index, mixed in SMALL if flags.small else [(flags.seed, index, flags.mixed) for index in indices]:

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,13 @@ TEST(BuiltAsPlanned, WithoutBoardsThatFlattenAlone) {
       if (item(plan->cluster.devices, shard.device).device != "cpu" && (boards.empty() || boards.back() != shard.device))
         boards.push_back(shard.device);
     for (const DeviceCheck& check : check_devices(*plan, graph, boards)) EXPECT_TRUE(check.generated) << cluster << ": " << check.reason;
+  }
+  // A cut by hand elsewhere changes nothing about it; one behind the flattening keeps that where it is.
+  for (const auto& [link, layer, first] : {std::tuple(1, "fc2", 1), std::tuple(0, "fc1", 0)}) {
+    const Outcome cut = outcome_of(graph, "zc706+u280x2", Accounting::kFull, shipped_catalogue(), 0, 0, Alignment::kFpdeep,
+                                   /*leave_empty=*/false, {{link, {.layer = layer}}});
+    ASSERT_TRUE(cut.plan) << layer;
+    EXPECT_EQ(cut.plan->shards.front().device, first) << layer;
   }
 }
 

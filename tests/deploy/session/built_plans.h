@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "deploy/session/accounting.h"
@@ -22,11 +24,12 @@ namespace millrace::testing_support {
 
 inline Outcome outcome_of(const Graph& graph, const char* cluster, Accounting accounting, const Catalogue& catalogue = shipped_catalogue(),
                           int64_t micro_batch = 0, int64_t mini_batch = 0, Alignment alignment = Alignment::kFpdeep,
-                          bool leave_empty = false) {
+                          bool leave_empty = false, std::map<int64_t, FixedCut> cuts = {}) {
   PlanTask task;
   task.options.micro_batch = micro_batch;
   if (mini_batch > 0) task.options.mini_batch = mini_batch;
   task.options.alignment = alignment;
+  task.options.cuts = std::move(cuts);
   task.graph = &graph;
   task.cluster = cluster_from(cluster, catalogue);
   task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
